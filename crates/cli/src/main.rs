@@ -1,0 +1,2 @@
+//! The relight binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What any plug-in of Relight must pass.

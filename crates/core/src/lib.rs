@@ -1,0 +1,1 @@
+//! What a Relight log is and means: event types, hash chain, replay and state, all pure.

@@ -1,0 +1,1 @@
+//! Talks to language models: one vocabulary, a client, and a stream decoder.

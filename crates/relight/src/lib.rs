@@ -1,0 +1,1 @@
+//! Durable runtime for LLM agents: a run is an event log that survives any crash.

@@ -1,0 +1,1 @@
+//! Durable execution of agents: RunCtx, tools, agents and the runtime that drives them.

@@ -1,0 +1,1 @@
+//! The EventStore trait with its memory and SQLite backends.

@@ -1,0 +1,1 @@
+//! What tests of Relight agents run against: a scripted model server and faults.
