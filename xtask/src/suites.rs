@@ -1,0 +1,195 @@
+//! Reads what `cargo test` prints, and sums up which suites ran and how they ended.
+
+use std::fmt;
+
+/// The suites of one run, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Suites {
+    suites: Vec<Suite>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Suite {
+    name: String,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+    filtered: usize,
+}
+
+impl Suites {
+    /// Takes the next line of output.
+    pub(crate) fn read(&mut self, line: &str) {
+        if let Some(name) = suite_name(line) {
+            self.suites.push(Suite { name, counts: Counts::default() });
+        } else if let (Some(counts), Some(suite)) = (Counts::parse(line), self.suites.last_mut()) {
+            // Doc tests of one package report in several parts.
+            suite.counts.add(counts);
+        }
+    }
+
+    /// How the whole run ended. Nothing may be skipped in silence: an ignored test, or a full run without any, fails.
+    pub(crate) fn verdict(
+        &self,
+        cargo_succeeded: bool,
+        everything_was_asked_for: bool,
+    ) -> Result<(), String> {
+        let total = self.total();
+        if !cargo_succeeded {
+            let failed: Vec<&str> =
+                self.suites.iter().filter(|s| s.counts.failed > 0).map(|s| &*s.name).collect();
+            return Err(if failed.is_empty() {
+                "cargo test failed; see above".to_owned()
+            } else {
+                format!("{} tests failed, in {}", total.failed, failed.join(", "))
+            });
+        }
+        if total.ignored > 0 {
+            return Err(format!("{} tests were ignored: no test may be skipped", total.ignored));
+        }
+        if everything_was_asked_for && total.passed == 0 {
+            return Err("no test ran".to_owned());
+        }
+        Ok(())
+    }
+
+    fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for suite in &self.suites {
+            total.add(suite.counts);
+        }
+        total
+    }
+}
+
+impl fmt::Display for Suites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Suites that ran:")?;
+        let ran = |suite: &&Suite| suite.counts.passed + suite.counts.failed + suite.counts.ignored > 0;
+        let width = self.suites.iter().filter(ran).map(|suite| suite.name.len()).max().unwrap_or(0);
+        for Suite { name, counts } in self.suites.iter().filter(ran) {
+            write!(f, "  {name:width$}  {:>4} passed", counts.passed)?;
+            if counts.failed > 0 {
+                write!(f, ", {} FAILED", counts.failed)?;
+            }
+            if counts.ignored > 0 {
+                write!(f, ", {} IGNORED", counts.ignored)?;
+            }
+            writeln!(f)?;
+        }
+        let total = self.total();
+        if total.filtered > 0 {
+            writeln!(f, "{} tests were left out by the arguments given", total.filtered)?;
+        }
+        writeln!(f, "{} passed, {} failed", total.passed, total.failed)
+    }
+}
+
+impl Counts {
+    /// Reads `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.00s`.
+    fn parse(line: &str) -> Option<Counts> {
+        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let count = |word: &str| {
+            let part = counts.split("; ").find(|part| part.ends_with(word))?;
+            part.split(' ').next()?.parse().ok()
+        };
+        Some(Counts {
+            passed: count(" passed")?,
+            failed: count(" failed")?,
+            ignored: count(" ignored")?,
+            filtered: count(" filtered out")?,
+        })
+    }
+
+    fn add(&mut self, other: Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.filtered += other.filtered;
+    }
+}
+
+/// Reads `Running tests/crash.rs (target/debug/deps/crash-1f2e)` and `Doc-tests relight_core`.
+fn suite_name(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(package) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{package} doc tests"));
+    }
+    let (source, program) = line.strip_prefix("Running ")?.strip_suffix(')')?.split_once(" (")?;
+    let stem = program.rsplit(['/', '\\']).next()?;
+    let name = stem.rsplit_once('-').map_or(stem, |(name, _hash)| name);
+    Some(match source.strip_prefix("unittests ") {
+        Some(source) => format!("{name} unit tests ({source})"),
+        None => source.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(output: &str) -> Suites {
+        let mut suites = Suites::default();
+        output.lines().for_each(|line| suites.read(line));
+        suites
+    }
+
+    const GREEN: &str = "
+     Running unittests src/lib.rs (target/debug/deps/relight_core-0a1b2c)
+
+running 2 tests
+test state::tests::a_new_run_is_running ... ok
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.00s
+
+     Running tests/crash.rs (target/debug/deps/crash-77)
+test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+   Doc-tests relight_core
+test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.20s
+";
+
+    #[test]
+    fn suites_are_listed_with_their_counts_and_empty_ones_left_out() {
+        assert_eq!(
+            read(GREEN).to_string(),
+            "Suites that ran:
+  relight_core unit tests (src/lib.rs)     2 passed
+  relight_core doc tests                   4 passed
+1 tests were left out by the arguments given
+6 passed, 0 failed
+",
+        );
+        assert_eq!(read(GREEN).verdict(true, true), Ok(()));
+    }
+
+    #[test]
+    fn a_failed_suite_is_named() {
+        let red = GREEN.replace("3 passed; 0 failed", "1 passed; 2 failed");
+        assert_eq!(read(&red).verdict(false, true), Err("2 tests failed, in relight_core doc tests".into()));
+    }
+
+    #[test]
+    fn an_ignored_test_fails_the_run() {
+        let ignored = GREEN.replacen("0 ignored", "1 ignored", 1);
+        assert!(read(&ignored).verdict(true, true).is_err());
+    }
+
+    #[test]
+    fn a_full_run_without_a_test_fails_and_a_narrowed_one_does_not() {
+        assert_eq!(read("").verdict(true, true), Err("no test ran".into()));
+        assert_eq!(read("").verdict(true, false), Ok(()));
+    }
+
+    #[test]
+    fn a_build_that_fails_is_not_taken_for_an_empty_run() {
+        assert_eq!(
+            read("error: could not compile").verdict(false, true),
+            Err("cargo test failed; see above".into())
+        );
+    }
+}
