@@ -1,1 +1,38 @@
 //! What a Relight log is and means: event types, hash chain, replay and state, all pure.
+//!
+//! Nothing here does IO, reads a clock, draws randomness or awaits. A log goes in as events;
+//! what the run may do next comes out.
+//!
+//! | to learn | read |
+//! |---|---|
+//! | what is recorded | [`Event`], [`EventEnvelope`] |
+//! | how records are linked and checked | [`chain`] |
+//! | what a run may do next | [`replay`] |
+//! | what a run is up to | [`RunState`], [`RunStatus`], [`RunSummary`] |
+//! | how model requests are recorded | [`request`] |
+//! | limits on steps and tokens | [`budget`] |
+
+pub mod budget;
+pub mod chain;
+mod envelope;
+mod error;
+mod event;
+mod ids;
+mod outcome;
+mod process;
+pub mod replay;
+pub mod request;
+mod state;
+mod summary;
+
+pub use chain::Record;
+pub use envelope::{EventEnvelope, SCHEMA_VERSION};
+pub use error::LogError;
+pub use event::{Event, Role};
+pub use ids::{Effect, Lane, LaneStep, ParseIdError, RunId, Seq, TokenUsage};
+pub use outcome::{Resolution, ToolFailure, ToolOutcome, WaitReason};
+pub use process::Process;
+pub use relight_canonical::Digest;
+pub use replay::Divergence;
+pub use state::{OpenIntent, Progress, RunState};
+pub use summary::{RunStatus, RunSummary, StatusKind};

@@ -1,0 +1,107 @@
+//! An event with its place in the log and its time, and the bytes in which it is stored.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Event, Lane, LogError, RunId, Seq};
+
+/// The version of the record format that this crate writes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// An event with its place in the log and its time.
+///
+/// # Examples
+///
+/// ```
+/// use relight_core::{Event, EventEnvelope, Lane, RunId, SCHEMA_VERSION, Seq};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let envelope = EventEnvelope {
+///     run_id: "0190f5d2-7c1a-7b6e-8f00-3c1d2e4f5a6b".parse()?,
+///     seq: Seq::FIRST,
+///     schema_version: SCHEMA_VERSION,
+///     recorded_at: "2026-11-30T12:00:00Z".parse()?,
+///     lane: Lane::ROOT,
+///     event: Event::run_started("agent-1", serde_json::json!("hello")),
+/// };
+/// let bytes = envelope.to_bytes();
+/// assert_eq!(EventEnvelope::from_bytes(envelope.run_id, Seq::FIRST, &bytes)?, envelope);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventEnvelope {
+    /// The run whose log this is.
+    pub run_id: RunId,
+    /// The position in that log.
+    pub seq: Seq,
+    /// The version of the format; see [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The run's time when this was recorded; it never goes back.
+    pub recorded_at: Timestamp,
+    /// The branch that recorded it; left out for the root.
+    #[serde(default, skip_serializing_if = "Lane::is_root")]
+    pub lane: Lane,
+    /// What happened.
+    pub event: Event,
+}
+
+impl EventEnvelope {
+    /// The bytes that are stored, linked and read back as they are.
+    ///
+    /// # Panics
+    ///
+    /// Never: every field is JSON by construction.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("an envelope holds only strings, numbers and JSON values")
+    }
+
+    /// Reads the bytes of the record at `seq` of `run`.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Newer`] for a version or kind that is not known, [`LogError::Corrupt`] for anything else that is
+    /// not the record expected there.
+    pub fn from_bytes(run: RunId, seq: Seq, bytes: &[u8]) -> Result<Self, LogError> {
+        let corrupt = |why: String| LogError::Corrupt { run, seq, why };
+        let envelope: Self = match serde_json::from_slice(bytes) {
+            Ok(envelope) => envelope,
+            Err(error) => {
+                return Err(
+                    newer(run, seq, bytes).unwrap_or_else(|| corrupt(format!("not a record: {error}")))
+                );
+            }
+        };
+        if envelope.schema_version > SCHEMA_VERSION {
+            return Err(newer(run, seq, bytes).unwrap_or_else(|| corrupt("unreadable version".to_owned())));
+        }
+        if envelope.run_id != run {
+            return Err(corrupt(format!("it belongs to run {}", envelope.run_id)));
+        }
+        if envelope.seq != seq {
+            return Err(corrupt(format!("it says that it is event {}", envelope.seq)));
+        }
+        Ok(envelope)
+    }
+}
+
+/// Tells a record of a newer version from a damaged one, by the two fields that every version has.
+fn newer(run: RunId, seq: Seq, bytes: &[u8]) -> Option<LogError> {
+    #[derive(Deserialize)]
+    struct Outline {
+        schema_version: u32,
+        event: Kind,
+    }
+    #[derive(Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    let outline: Outline = serde_json::from_slice(bytes).ok()?;
+    if outline.schema_version > SCHEMA_VERSION {
+        let what = format!("format {}, this one reads up to {SCHEMA_VERSION}", outline.schema_version);
+        return Some(LogError::Newer { run, seq, what });
+    }
+    if !Event::KINDS.contains(&outline.event.kind.as_str()) {
+        return Some(LogError::Newer { run, seq, what: format!("kind {:?}", outline.event.kind) });
+    }
+    None
+}

@@ -1,0 +1,401 @@
+//! The replay machine: the code says what it asks for next, the machine says what the log has for it.
+//!
+//! A call is identified by its lane and its ordinal (how many calls the code made in that lane before it). Kind,
+//! name and content must agree with the record, or the code has diverged from the log: then nothing is appended,
+//! nothing is done, and the code that wrote the log can still resume it.
+
+mod difference;
+mod divergence;
+
+use std::{collections::HashMap, fmt};
+
+use relight_canonical::Digest;
+use serde_json::{Value, json};
+
+use crate::{
+    Effect, Event, EventEnvelope, Lane, LogError, Resolution, Role, RunId, RunState, Seq, ToolOutcome,
+    budget::Limit, request,
+};
+
+pub use difference::{Difference, first_difference};
+pub use divergence::Divergence;
+
+/// A log, and how far the code has replayed it.
+///
+/// ```text
+///             ask: recorded                  ask: nothing left
+///   Replaying ─────────────▶ Replaying  ...  ─────────────────▶ Live
+///       │ ask: other than recorded                 the code's own calls from here on
+///       ▼
+///   Divergence (the machine stays where it was)
+/// ```
+#[derive(Debug)]
+pub struct Replay {
+    run: RunId,
+    log: Vec<EventEnvelope>,
+    /// The code's own calls, by lane, in order, as indexes into `log`.
+    lanes: HashMap<Lane, Track>,
+    /// The event that settles an intent, as an index into `log`.
+    settled: HashMap<Seq, usize>,
+    /// The last word that a person said on an intent.
+    resolved: HashMap<Seq, usize>,
+    /// How many calls no code has asked for yet.
+    unclaimed: usize,
+    state: RunState,
+}
+
+#[derive(Debug, Default)]
+struct Track {
+    calls: Vec<usize>,
+    next: usize,
+    /// How many calls the code made in this lane, recorded or not.
+    made: u64,
+}
+
+/// What the code asks for.
+#[derive(Clone, Copy)]
+pub enum Ask<'a> {
+    /// An answer from a model.
+    ModelCall {
+        /// The request's hash.
+        request_hash: Digest,
+        /// The request in full, asked for only to explain a divergence.
+        request: &'a dyn Fn() -> Value,
+    },
+    /// A tool's outcome.
+    ToolCall {
+        /// The tool's name.
+        tool: &'a str,
+        /// What it is given.
+        input: &'a Value,
+    },
+}
+
+/// What the log has for a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found<'a> {
+    /// How many calls the code made in this lane before.
+    pub ordinal: u64,
+    /// What to do.
+    pub step: Step<'a>,
+}
+
+/// What to do for a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step<'a> {
+    /// Return this; do nothing.
+    Recorded(Settled<'a>),
+    /// It was begun, and nothing says how it ended.
+    Dangling(Dangling<'a>),
+    /// It was never asked for: do it.
+    Live,
+}
+
+/// How a recorded call ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Settled<'a> {
+    /// A model answered.
+    Answered(&'a Value),
+    /// A model failed, and the code went on from there.
+    Failed(&'a Value),
+    /// A tool call ended.
+    Outcome(&'a ToolOutcome),
+}
+
+/// A call that was begun and not settled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dangling<'a> {
+    /// Its intent.
+    pub intent: Seq,
+    /// How many drives noted their start since: each of them may have tried it again.
+    pub drives_since: u64,
+    /// What a tool call does to the world; `None` for a model call.
+    pub effect: Option<Effect>,
+    /// The recorded key of a tool call.
+    pub idempotency_key: Option<&'a str>,
+    /// Whether a person said that it was not done, and no drive has started since.
+    pub cleared: bool,
+}
+
+/// What the log says of a budget check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checked {
+    /// The check found room, as the recorded calls after it show.
+    Passed,
+    /// It found a limit used up, and a person has raised it since.
+    Raised,
+    /// It found a limit used up.
+    Exceeded(Limit),
+    /// It was not made before.
+    Live,
+}
+
+impl Replay {
+    /// Indexes a log, which may be empty.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Corrupt`] where an event cannot follow those before it, and where positions have gaps.
+    pub fn new(run: RunId, log: Vec<EventEnvelope>) -> Result<Self, LogError> {
+        let mut lanes: HashMap<Lane, Track> = HashMap::new();
+        let mut settled = HashMap::new();
+        let mut resolved = HashMap::new();
+        let mut unclaimed = 0;
+        let mut state = RunState::NotStarted;
+        let mut expected = Seq::FIRST;
+        for (index, envelope) in log.iter().enumerate() {
+            let corrupt = |why: String| LogError::Corrupt { run, seq: expected, why };
+            if envelope.run_id != run {
+                return Err(corrupt(format!("it belongs to run {}", envelope.run_id)));
+            }
+            if envelope.seq != expected {
+                return Err(corrupt(format!("event {} stands in its place", envelope.seq)));
+            }
+            state = state.apply(envelope)?;
+            match (&envelope.event, envelope.event.role()) {
+                (_, Role::Asked) => {
+                    lanes.entry(envelope.lane.clone()).or_default().calls.push(index);
+                    unclaimed += 1;
+                }
+                (_, Role::Settles(intent)) => {
+                    settled.insert(intent, index);
+                }
+                (Event::Resolved { intent, .. }, _) => {
+                    resolved.insert(*intent, index);
+                }
+                _ => {}
+            }
+            expected = expected.next();
+        }
+        Ok(Self { run, log, lanes, settled, resolved, unclaimed, state })
+    }
+
+    /// The state that the log leaves.
+    pub const fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// The log.
+    pub fn log(&self) -> &[EventEnvelope] {
+        &self.log
+    }
+
+    /// Whether every recorded call was asked for again, so that the next one is live.
+    pub const fn is_live(&self) -> bool {
+        self.unclaimed == 0
+    }
+
+    /// The code begins the run: `true` where that is recorded already.
+    ///
+    /// # Errors
+    ///
+    /// [`Divergence`] where the log was begun by other code or with another input.
+    pub fn begin(&self, agent_hash: &str, input: &Value) -> Result<bool, Box<Divergence>> {
+        let Some(first) = self.log.first() else { return Ok(false) };
+        let Event::RunStarted { agent_hash: recorded_hash, input: recorded_input, .. } = &first.event else {
+            unreachable!("the state fold refuses a log that does not begin with its start");
+        };
+        let side =
+            |hash: &str, input: &Value| json!({"kind": "run_started", "agent_hash": hash, "input": input});
+        if recorded_hash == agent_hash && first_difference(recorded_input, input).is_none() {
+            return Ok(true);
+        }
+        let (recorded, asked) = (side(recorded_hash, recorded_input), side(agent_hash, input));
+        Err(self.divergence(Seq::FIRST, &Lane::ROOT, None, recorded, asked))
+    }
+
+    /// The code asks for its next call in a lane.
+    ///
+    /// # Errors
+    ///
+    /// [`Divergence`] where the log records another call there, or where recorded calls are left over in other
+    /// lanes while this one would go live. The machine stays where it was.
+    pub fn ask(&mut self, lane: &Lane, ask: Ask<'_>) -> Result<Found<'_>, Box<Divergence>> {
+        let track = self.lanes.get(lane);
+        let ordinal = track.map_or(0, |track| track.made);
+        let recorded = track.and_then(|track| track.calls.get(track.next)).copied();
+        let Some(index) = recorded else {
+            if let Some(left) = self.left_over().or_else(|| self.closing()) {
+                let recorded = describe(&left.event);
+                return Err(self.divergence(left.seq, &left.lane, None, recorded, ask.describe()));
+            }
+            self.lanes.entry(lane.clone()).or_default().made += 1;
+            return Ok(Found { ordinal, step: Step::Live });
+        };
+        if !ask.agrees_with(&self.log[index].event) {
+            return Err(self.disagreement(index, lane, ordinal, ask));
+        }
+        let track = self.lanes.get_mut(lane).expect("a recorded call has a track");
+        track.next += 1;
+        track.made += 1;
+        self.unclaimed -= 1;
+        Ok(Found { ordinal, step: self.step(index) })
+    }
+
+    /// The code checks its budget in a lane before it goes on.
+    pub fn check_budget(&mut self, lane: &Lane) -> Checked {
+        let Some(track) = self.lanes.get_mut(lane) else {
+            return if self.unclaimed == 0 { Checked::Live } else { Checked::Passed };
+        };
+        let Some(index) = track.calls.get(track.next).copied() else {
+            return if self.unclaimed == 0 { Checked::Live } else { Checked::Passed };
+        };
+        let Event::BudgetExceeded { limit, allowed, .. } = self.log[index].event else {
+            return Checked::Passed;
+        };
+        let raised = self.log[index..].iter().any(|later| {
+            matches!(later.event, Event::BudgetRaised { limit: of, to, .. } if of == limit && to > allowed)
+        });
+        if !raised {
+            return Checked::Exceeded(limit);
+        }
+        track.next += 1;
+        track.made += 1;
+        self.unclaimed -= 1;
+        Checked::Raised
+    }
+
+    /// The code has recorded that a budget check found a limit used up.
+    pub fn budget_was_exceeded(&mut self, lane: &Lane) {
+        self.lanes.entry(lane.clone()).or_default().made += 1;
+    }
+
+    /// The code ends the run: `true` where that is recorded already.
+    ///
+    /// # Errors
+    ///
+    /// [`Divergence`] where recorded calls are left that no code asked for, or the log records another end.
+    pub fn finish(&self, end: &Event) -> Result<bool, Box<Divergence>> {
+        if let Some(left) = self.left_over() {
+            return Err(self.divergence(left.seq, &left.lane, None, describe(&left.event), describe(end)));
+        }
+        let Some(last) = self.closing() else { return Ok(false) };
+        let (recorded, asked) = (describe(&last.event), describe(end));
+        if first_difference(&recorded, &asked).is_some() {
+            return Err(self.divergence(last.seq, &last.lane, None, recorded, asked));
+        }
+        Ok(true)
+    }
+
+    fn closing(&self) -> Option<&EventEnvelope> {
+        self.log.last().filter(|last| last.event.role() == Role::Closing)
+    }
+
+    /// The first recorded call that no code has asked for.
+    fn left_over(&self) -> Option<&EventEnvelope> {
+        let of_lane = |track: &Track| track.calls.get(track.next).copied();
+        let first = self.lanes.values().filter_map(of_lane).min();
+        first.map(|index| &self.log[index])
+    }
+
+    fn step(&self, index: usize) -> Step<'_> {
+        let envelope = &self.log[index];
+        if let Some(settled) = self.settled.get(&envelope.seq) {
+            return Step::Recorded(match &self.log[*settled].event {
+                Event::ModelCallCompleted { response, .. } => Settled::Answered(response),
+                Event::ModelCallFailed { error, .. } => Settled::Failed(error),
+                Event::ToolCallCompleted { outcome, .. } => Settled::Outcome(outcome),
+                _ => unreachable!("only these settle an intent"),
+            });
+        }
+        let word = self.resolved.get(&envelope.seq).copied();
+        if let Some(Event::Resolved { resolution: Resolution::Outcome(outcome), .. }) =
+            word.map(|word| &self.log[word].event)
+        {
+            return Step::Recorded(Settled::Outcome(outcome));
+        }
+        let is_drive = |later: &&EventEnvelope| matches!(later.event, Event::DriveStarted { .. });
+        let (effect, idempotency_key) = match &envelope.event {
+            Event::ToolCallRequested { effect, idempotency_key, .. } => {
+                (Some(*effect), idempotency_key.as_deref())
+            }
+            _ => (None, None),
+        };
+        Step::Dangling(Dangling {
+            intent: envelope.seq,
+            drives_since: self.log[index..].iter().filter(is_drive).count() as u64,
+            effect,
+            idempotency_key,
+            cleared: word.is_some_and(|word| !self.log[word..].iter().any(|later| is_drive(&later))),
+        })
+    }
+
+    fn disagreement(&self, index: usize, lane: &Lane, ordinal: u64, ask: Ask<'_>) -> Box<Divergence> {
+        let envelope = &self.log[index];
+        let mut recorded = describe(&envelope.event);
+        let mut asked = ask.describe();
+        // Two model calls are told apart by their hashes; what differs inside is shown where the log has it.
+        if let (Event::ModelCallRequested { .. }, Ask::ModelCall { request, .. }) = (&envelope.event, ask)
+            && let Ok(Some(full)) = request::expand(&self.log, envelope.seq)
+        {
+            let mut body = Value::Object(full.rest);
+            body["messages"] = Value::Array(full.messages);
+            let asked_body = request();
+            // A request is recorded with what its hash leaves out; only what differs helps the reader.
+            if first_difference(&body, &asked_body).is_some() {
+                recorded = json!({"kind": "model_call_requested", "request": body});
+                asked = json!({"kind": "model_call_requested", "request": asked_body});
+            }
+        }
+        self.divergence(envelope.seq, lane, Some(ordinal), recorded, asked)
+    }
+
+    fn divergence(
+        &self,
+        seq: Seq,
+        lane: &Lane,
+        ordinal: Option<u64>,
+        recorded: Value,
+        asked: Value,
+    ) -> Box<Divergence> {
+        Box::new(Divergence::new(self.run, seq, lane.clone(), ordinal, recorded, asked))
+    }
+}
+
+impl Ask<'_> {
+    fn agrees_with(&self, event: &Event) -> bool {
+        match (self, event) {
+            (
+                Ask::ModelCall { request_hash, .. },
+                Event::ModelCallRequested { request_hash: recorded, .. },
+            ) => request_hash == recorded,
+            (Ask::ToolCall { tool, input }, Event::ToolCallRequested { tool: name, input: recorded, .. }) => {
+                tool == name && first_difference(recorded, input).is_none()
+            }
+            _ => false,
+        }
+    }
+
+    fn describe(&self) -> Value {
+        match self {
+            Ask::ModelCall { request_hash, .. } => {
+                json!({"kind": "model_call_requested", "request_hash": request_hash})
+            }
+            Ask::ToolCall { tool, input } => {
+                json!({"kind": "tool_call_requested", "tool": tool, "input": input})
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ask({})", self.describe())
+    }
+}
+
+/// One side of a divergence: what an event asks for, without what belongs to one attempt.
+fn describe(event: &Event) -> Value {
+    match event {
+        Event::ModelCallRequested { request_hash, .. } => {
+            json!({"kind": event.kind(), "request_hash": request_hash})
+        }
+        Event::ToolCallRequested { tool, input, .. } => {
+            json!({"kind": event.kind(), "tool": tool, "input": input})
+        }
+        Event::BudgetExceeded { limit, .. } => json!({"kind": event.kind(), "limit": limit}),
+        Event::RunCompleted { output } => json!({"kind": event.kind(), "output": output}),
+        Event::RunFailed { code, message } => json!({"kind": event.kind(), "code": code, "message": message}),
+        _ => json!({"kind": event.kind()}),
+    }
+}
