@@ -30,10 +30,14 @@ pub struct Record {
 
 impl Record {
     /// Encodes an envelope and links it to the record before it, or to [`GENESIS`].
-    pub fn seal(previous: Digest, envelope: &EventEnvelope) -> Self {
-        let bytes = envelope.to_bytes();
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::TooDeep`], as [`EventEnvelope::to_bytes`].
+    pub fn seal(previous: Digest, envelope: &EventEnvelope) -> Result<Self, LogError> {
+        let bytes = envelope.to_bytes()?;
         let link = link(previous, &bytes);
-        Self { seq: envelope.seq, recorded_at: envelope.recorded_at, bytes, link }
+        Ok(Self { seq: envelope.seq, recorded_at: envelope.recorded_at, bytes, link })
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, Lane, LogError, RunId, Seq};
+use crate::{Event, Lane, LogError, RunId, Seq, depth};
 
 /// The version of the record format that this crate writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -23,7 +23,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 ///     lane: Lane::ROOT,
 ///     event: Event::run_started("agent-1", serde_json::json!("hello")),
 /// };
-/// let bytes = envelope.to_bytes();
+/// let bytes = envelope.to_bytes()?;
 /// assert_eq!(EventEnvelope::from_bytes(envelope.run_id, Seq::FIRST, &bytes)?, envelope);
 /// # Ok(())
 /// # }
@@ -48,11 +48,12 @@ pub struct EventEnvelope {
 impl EventEnvelope {
     /// The bytes that are stored, linked and read back as they are.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Never: every field is JSON by construction.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("an envelope holds only strings, numbers and JSON values")
+    /// [`LogError::TooDeep`] where a value inside nests so deep that nothing could read these bytes again.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, LogError> {
+        let too_deep = || LogError::TooDeep { run: self.run_id, seq: self.seq, kind: self.event.kind() };
+        depth::to_vec(self).ok_or_else(too_deep)
     }
 
     /// Reads the bytes of the record at `seq` of `run`.

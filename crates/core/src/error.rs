@@ -1,6 +1,6 @@
 //! What can be wrong with a log.
 
-use crate::{RunId, Seq};
+use crate::{RunId, Seq, depth::MAX_DEPTH};
 
 /// A log that cannot be read or continued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,5 +27,17 @@ pub enum LogError {
         seq: Seq,
         /// The kind or version that is not known.
         what: String,
+    },
+    /// An event that could not be read again once it is written.
+    #[error(
+        "event {seq} of run {run} ({kind}) nests its JSON deeper than {MAX_DEPTH} levels and was not recorded; make the value flatter, or pass it as text"
+    )]
+    TooDeep {
+        /// The run.
+        run: RunId,
+        /// The position that the event was to take.
+        seq: Seq,
+        /// The event's kind.
+        kind: &'static str,
     },
 }

@@ -14,6 +14,7 @@
 
 pub mod budget;
 pub mod chain;
+mod depth;
 mod envelope;
 mod error;
 mod event;
@@ -26,6 +27,7 @@ mod state;
 mod summary;
 
 pub use chain::Record;
+pub use depth::MAX_DEPTH;
 pub use envelope::{EventEnvelope, SCHEMA_VERSION};
 pub use error::LogError;
 pub use event::{Event, Role};
