@@ -1,0 +1,330 @@
+//! Puts a streamed answer together, event by event; pure.
+
+use serde_json::{Map, Value};
+
+use crate::error::{ErrorKind, LlmError};
+use crate::event::StreamEvent;
+use crate::vocabulary::{Content, ContentBlock, MessageResponse, StopReason, UsageUpdate, tool_call};
+
+/// An answer in the making.
+///
+/// ```text
+/// Before ── MessageStart ──▶ Open ── MessageStop ──▶ Complete
+/// ```
+///
+/// Blocks stand in the order in which they started; their indexes are only names, and the largest one costs no more
+/// than the smallest.
+///
+/// # Examples
+///
+/// ```
+/// use relight_llm::{ContentBlock, Fold, MessageResponse, StopReason, StreamEvent};
+///
+/// let answer = MessageResponse::new("msg_1", "some-model", ContentBlock::text("Hello"), StopReason::EndTurn);
+/// let mut fold = Fold::new();
+/// for event in StreamEvent::of_response(&answer) {
+///     fold.apply(&event)?;
+/// }
+/// assert_eq!(fold.finish()?, answer);
+/// # Ok::<(), relight_llm::LlmError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Fold {
+    progress: Progress,
+    /// Everything but the content.
+    response: MessageResponse,
+    blocks: Vec<OpenBlock>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    #[default]
+    Before,
+    Open,
+    Complete,
+}
+
+#[derive(Clone, Debug)]
+struct OpenBlock {
+    index: u64,
+    block: ContentBlock,
+    extra: Map<String, Value>,
+    /// A call's arguments as far as they came; parsed once, when the block stops.
+    json: String,
+    stopped: bool,
+}
+
+impl Fold {
+    /// An answer of which nothing has come.
+    pub fn new() -> Fold {
+        Fold::default()
+    }
+
+    /// Takes the next event.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] if the event cannot come now: anything before the start, a second start, a change of a
+    /// block that is not open or of another kind. The answer so far is unchanged and may be taken with
+    /// [`Fold::partial`].
+    pub fn apply(&mut self, event: &StreamEvent) -> Result<(), LlmError> {
+        match (self.progress, event) {
+            (_, StreamEvent::Ping | StreamEvent::Unknown { .. }) | (Progress::Complete, _) => Ok(()),
+            (Progress::Before, StreamEvent::MessageStart { id, model, usage, service_tier, extra }) => {
+                self.progress = Progress::Open;
+                self.response.id.clone_from(id);
+                self.response.model.clone_from(model);
+                self.update(usage, service_tier.as_ref(), extra);
+                Ok(())
+            }
+            (Progress::Before, _) => Err(protocol("an event came before the start of the answer")),
+            (Progress::Open, StreamEvent::MessageStart { .. }) => Err(protocol("the answer started twice")),
+            (Progress::Open, StreamEvent::BlockStart { index, block, extra }) => {
+                self.start_block(*index, block.clone(), extra.clone())
+            }
+            (Progress::Open, StreamEvent::BlockStop { index }) => {
+                self.open_block(*index)?.stop();
+                Ok(())
+            }
+            (
+                Progress::Open,
+                StreamEvent::MessageDelta { stop_reason, stop_sequence, usage, service_tier, extra },
+            ) => {
+                if *stop_reason != StopReason::Missing {
+                    self.response.stop_reason = stop_reason.clone();
+                }
+                if stop_sequence.is_some() {
+                    self.response.stop_sequence.clone_from(stop_sequence);
+                }
+                self.update(usage, service_tier.as_ref(), extra);
+                Ok(())
+            }
+            (Progress::Open, StreamEvent::MessageStop) => {
+                self.progress = Progress::Complete;
+                Ok(())
+            }
+            (
+                Progress::Open,
+                StreamEvent::TextDelta { index, .. }
+                | StreamEvent::ThinkingDelta { index, .. }
+                | StreamEvent::SignatureDelta { index, .. }
+                | StreamEvent::InputJsonDelta { index, .. }
+                | StreamEvent::CitationDelta { index, .. }
+                | StreamEvent::OtherDelta { index, .. },
+            ) => self.open_block(*index)?.grow(event),
+        }
+    }
+
+    /// Whether the answer has begun.
+    pub fn has_started(&self) -> bool {
+        self.progress != Progress::Before
+    }
+
+    /// Whether the terminal event came.
+    pub fn is_complete(&self) -> bool {
+        self.progress == Progress::Complete
+    }
+
+    /// The answer, once no more events will come.
+    ///
+    /// It is complete after the terminal event; or, where a gateway swallows that one, after a stop reason with all
+    /// blocks stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Truncated`] with the answer so far, if it is not complete.
+    pub fn finish(self) -> Result<MessageResponse, LlmError> {
+        let ended =
+            self.response.stop_reason != StopReason::Missing && self.blocks.iter().all(|block| block.stopped);
+        match self.progress {
+            Progress::Complete => Ok(self.response()),
+            Progress::Open if ended => Ok(self.response()),
+            Progress::Open => {
+                Err(LlmError::new(ErrorKind::Truncated, "the stream ended before the answer did")
+                    .with_partial(self.partial())
+                    .mid_stream())
+            }
+            Progress::Before => {
+                Err(LlmError::new(ErrorKind::Truncated, "the stream ended before the answer began"))
+            }
+        }
+    }
+
+    /// The answer so far. A call whose arguments are still on their way is a [`ContentBlock::InvalidToolUse`].
+    pub fn partial(&self) -> MessageResponse {
+        let mut partial = self.clone();
+        for open in partial.blocks.iter_mut().filter(|open| !open.stopped) {
+            open.cut();
+        }
+        partial.response()
+    }
+
+    fn response(mut self) -> MessageResponse {
+        let mut content = Content::new();
+        for mut open in self.blocks {
+            if !open.stopped {
+                open.stop();
+            }
+            content.push(open.block, open.extra);
+        }
+        let cut = matches!(
+            self.response.stop_reason,
+            StopReason::MaxTokens | StopReason::ModelContextWindowExceeded
+        );
+        if let (true, Some(last)) = (cut, content.last_mut()) {
+            suspect_empty_arguments(last);
+        }
+        self.response.content = content;
+        self.response
+    }
+
+    fn update(&mut self, usage: &UsageUpdate, service_tier: Option<&String>, extra: &Map<String, Value>) {
+        self.response.usage.update(usage);
+        if service_tier.is_some() {
+            self.response.service_tier = service_tier.cloned();
+        }
+        for (name, value) in extra.iter().filter(|(_, value)| !value.is_null()) {
+            self.response.extra.insert(name.clone(), value.clone());
+        }
+    }
+
+    fn start_block(
+        &mut self,
+        index: u64,
+        block: ContentBlock,
+        extra: Map<String, Value>,
+    ) -> Result<(), LlmError> {
+        if self.open_block(index).is_ok() {
+            return Err(protocol(format!("block {index} started twice")));
+        }
+        self.blocks.push(OpenBlock { index, block, extra, json: String::new(), stopped: false });
+        Ok(())
+    }
+
+    fn open_block(&mut self, index: u64) -> Result<&mut OpenBlock, LlmError> {
+        // Blocks mostly come one after another, so the last one is nearly always meant.
+        let found = self.blocks.iter_mut().rev().find(|open| open.index == index && !open.stopped);
+        found.ok_or_else(|| protocol(format!("block {index} is not open")))
+    }
+}
+
+impl OpenBlock {
+    fn grow(&mut self, event: &StreamEvent) -> Result<(), LlmError> {
+        match (&mut self.block, event) {
+            (ContentBlock::Text { text }, StreamEvent::TextDelta { text: more, .. }) => text.push_str(more),
+            (ContentBlock::Thinking { thinking, .. }, StreamEvent::ThinkingDelta { thinking: more, .. }) => {
+                thinking.push_str(more);
+            }
+            (
+                ContentBlock::Thinking { signature, .. },
+                StreamEvent::SignatureDelta { signature: whole, .. },
+            ) => {
+                signature.clone_from(whole);
+            }
+            (
+                ContentBlock::ToolUse { .. } | ContentBlock::InvalidToolUse { .. } | ContentBlock::Other(_),
+                StreamEvent::InputJsonDelta { json, .. },
+            ) => self.json.push_str(json),
+            (ContentBlock::Text { .. }, StreamEvent::CitationDelta { citation, .. }) => {
+                let citations = self.extra.entry("citations").or_insert_with(|| Value::Array(Vec::new()));
+                match citations {
+                    Value::Array(citations) => citations.push(citation.clone()),
+                    other => *other = Value::Array(vec![citation.clone()]),
+                }
+            }
+            (ContentBlock::Other(fields), StreamEvent::OtherDelta { fields: changes, .. }) => {
+                merge(fields, changes)
+            }
+            (_, StreamEvent::OtherDelta { fields: changes, .. }) => merge(&mut self.extra, changes),
+            (block, event) => {
+                return Err(protocol(format!(
+                    "block {} is {}, which cannot grow by {}",
+                    self.index,
+                    kind_of(block),
+                    change_of(event)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the block; a call's arguments are parsed now.
+    fn stop(&mut self) {
+        self.stopped = true;
+        if self.json.is_empty() {
+            return;
+        }
+        let raw = std::mem::take(&mut self.json);
+        match &mut self.block {
+            ContentBlock::ToolUse { id, name, .. } | ContentBlock::InvalidToolUse { id, name, .. } => {
+                let (id, name) = (std::mem::take(id), std::mem::take(name));
+                self.block = match serde_json::from_str(&raw) {
+                    Ok(input @ Value::Object(_)) => tool_call(id, name, input),
+                    _ => ContentBlock::InvalidToolUse { id, name, raw },
+                };
+            }
+            ContentBlock::Other(fields) => {
+                let input = serde_json::from_str(&raw).unwrap_or(Value::String(raw));
+                fields.insert("input".to_owned(), input);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the block where the stream broke; a call's arguments cannot be trusted, even if they happen to parse.
+    fn cut(&mut self) {
+        self.stopped = true;
+        if let ContentBlock::ToolUse { id, name, .. } = &self.block {
+            let raw = std::mem::take(&mut self.json);
+            self.block = ContentBlock::InvalidToolUse { id: id.clone(), name: name.clone(), raw };
+        }
+    }
+}
+
+/// The last call of an answer that ran out of tokens, without arguments: whether it had any nobody knows.
+fn suspect_empty_arguments(block: &mut ContentBlock) {
+    if let ContentBlock::ToolUse { id, name, input: Value::Object(arguments) } = block
+        && arguments.is_empty()
+    {
+        *block = ContentBlock::InvalidToolUse { id: id.clone(), name: name.clone(), raw: String::new() };
+    }
+}
+
+fn merge(fields: &mut Map<String, Value>, changes: &Map<String, Value>) {
+    for (name, change) in changes.iter().filter(|(_, change)| !change.is_null()) {
+        match (fields.get_mut(name), change) {
+            (Some(Value::String(text)), Value::String(more)) => text.push_str(more),
+            (_, change) => {
+                fields.insert(name.clone(), change.clone());
+            }
+        }
+    }
+}
+
+fn kind_of(block: &ContentBlock) -> &str {
+    match block {
+        ContentBlock::Text { .. } => "text",
+        ContentBlock::Thinking { .. } => "thinking",
+        ContentBlock::RedactedThinking { .. } => "redacted thinking",
+        ContentBlock::ToolUse { .. } | ContentBlock::InvalidToolUse { .. } => "a tool call",
+        ContentBlock::ToolResult { .. } => "a tool result",
+        ContentBlock::Image { .. } => "an image",
+        ContentBlock::Document { .. } => "a document",
+        ContentBlock::Other(_) => "of an unknown kind",
+    }
+}
+
+fn change_of(event: &StreamEvent) -> &'static str {
+    match event {
+        StreamEvent::TextDelta { .. } => "text",
+        StreamEvent::ThinkingDelta { .. } => "thoughts",
+        StreamEvent::SignatureDelta { .. } => "a signature",
+        StreamEvent::InputJsonDelta { .. } => "arguments",
+        StreamEvent::CitationDelta { .. } => "a citation",
+        _ => "this event",
+    }
+}
+
+fn protocol(message: impl Into<String>) -> LlmError {
+    LlmError::new(ErrorKind::Protocol, message)
+}
