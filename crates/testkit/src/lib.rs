@@ -2,6 +2,7 @@
 //!
 //! [`ScriptedServer`] is a real HTTP server on loopback that speaks the Anthropic Messages API. A [`Script`] says what
 //! it answers, as plain data: which [`Answer`] to which turn of a conversation, at what pace, and where it fails.
+//! [`faults`] has stores that fail: [`CrashStore`](faults::CrashStore) stops a drive at any append, as SIGKILL would.
 //!
 //! ```
 //! use relight_testkit::{Answer, At, Script, ScriptedServer};
@@ -24,6 +25,7 @@
 
 mod answer;
 mod connection;
+pub mod faults;
 mod plan;
 mod request;
 mod script;
