@@ -1,0 +1,127 @@
+//! An agent: a model, its tools and its limits, driven in a loop until the model has answered.
+
+mod answer;
+mod builder;
+mod turn;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use relight_core::{Digest, budget::Budget};
+use relight_llm::{Message, MessageRequest, Provider};
+use serde_json::Value;
+
+use crate::{RunCtx, RuntimeError, Schema, Tool, runtime::Workflow};
+
+pub use builder::AgentBuilder;
+
+/// A model with tools, asked again and again until it has answered.
+///
+/// The loop is ordinary code on [`RunCtx`]: a user could have written it. The calls of one turn run one after
+/// another, in the order in which the model asks for them.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use relight_llm::Provider;
+/// use relight_runtime::{Agent, Budget, RunOutcome, Runtime, RuntimeError};
+///
+/// async fn run(runtime: &Runtime, model: Arc<dyn Provider>) -> Result<(), RuntimeError> {
+///     let agent = Agent::builder()
+///         .provider(model)
+///         .model("a-model")
+///         .system("You are terse.")
+///         .budget(Budget { steps: Some(20), ..Budget::default() })
+///         .build()?;
+///     if let RunOutcome::Completed { output } = runtime.start(&agent, "why is the sky blue?").await? {
+///         println!("{output}");
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct Agent {
+    provider: Arc<dyn Provider>,
+    /// What every request of a run begins with.
+    request: MessageRequest,
+    tools: Vec<Arc<dyn Tool>>,
+    budget: Budget,
+    output: Option<Schema>,
+    hash: Digest,
+}
+
+impl Agent {
+    /// An agent without anything yet; it needs at least a provider and a model.
+    pub fn builder() -> AgentBuilder {
+        AgentBuilder::default()
+    }
+
+    /// What identifies the agent's code: model, prompts, tools and schemas. Limits and the provider's address are no
+    /// part of it, so they may change between drives.
+    pub const fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// Its limits.
+    pub const fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn tool(&self, name: &str) -> Option<&dyn Tool> {
+        self.tools.iter().find(|tool| tool.spec().name == name).map(AsRef::as_ref)
+    }
+}
+
+#[async_trait]
+impl Workflow for Agent {
+    fn agent_hash(&self) -> String {
+        self.hash.to_string()
+    }
+
+    async fn run(&self, ctx: &mut RunCtx, input: Value) -> Result<Value, RuntimeError> {
+        let mut request = self.request.clone().push_message(Message::user(prompt(&input)));
+        let mut misfits = 0;
+        loop {
+            ctx.check_budget(&self.budget).await?;
+            let response = ctx.model_call_observed(self.provider.as_ref(), &request).await?.response;
+            request = request.push_message(response.to_message());
+            match turn::next(&response) {
+                turn::Next::GoOn => {}
+                turn::Next::GiveUp { code, message } => return Err(RuntimeError::failed(code, message)),
+                turn::Next::CallTools => {
+                    let results = turn::call_tools(self, ctx, &response).await?;
+                    request = request.push_message(Message::user_blocks(results));
+                }
+                turn::Next::Answered => match self.answer(&response) {
+                    Ok(answer) => return Ok(answer),
+                    Err(misfit) => {
+                        misfits += 1;
+                        if misfits > answer::RETRIES {
+                            return Err(RuntimeError::failed("invalid_output", misfit));
+                        }
+                        request = request.push_message(Message::user(misfit));
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: Vec<_> = self.tools.iter().map(|tool| &tool.spec().name).collect();
+        f.debug_struct("Agent")
+            .field("model", &self.request.model())
+            .field("tools", &tools)
+            .field("hash", &self.hash)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first message: a text as it is, anything else as JSON.
+fn prompt(input: &Value) -> String {
+    match input {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

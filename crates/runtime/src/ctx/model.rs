@@ -1,0 +1,209 @@
+//! Model calls: recorded before they are made and when they end, and never made again once recorded.
+
+use relight_core::{
+    Digest, Event, EventEnvelope, Lane, LogError, TokenUsage,
+    replay::{Ask, Settled, Step},
+    request::{self, Transcript},
+};
+use relight_llm::{
+    Delivery, LlmError, Message, MessageRequest, MessageResponse, Provider, Reply, StreamEvent,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use super::RunCtx;
+use crate::{error::RuntimeError, observer::Notice};
+
+/// A model's answer.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ModelTurn {
+    /// What the model answered.
+    pub response: MessageResponse,
+    /// What it cost.
+    pub usage: TokenUsage,
+    /// How the answer came; `None` where it was replayed.
+    pub delivery: Option<Delivery>,
+}
+
+/// Called with each event of a streamed answer, as it arrives.
+type OnEvent<'a> = &'a mut (dyn FnMut(&StreamEvent) + Send);
+
+impl RunCtx {
+    /// Asks a model, or returns what it answered before.
+    ///
+    /// The intent is durable before the request is sent, the answer before it is returned. A call that was begun by
+    /// an earlier drive and never answered is made again.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Model`] where the model fails; code may go on from it, and replay returns the same error.
+    /// Every other error stops the context.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the intent as the log's last event, and the context refuses to go on.
+    pub async fn model_call(
+        &mut self,
+        provider: &dyn Provider,
+        request: &MessageRequest,
+    ) -> Result<ModelTurn, RuntimeError> {
+        self.enter()?;
+        let result = self.answered(provider, request, None).await;
+        self.leave(result)
+    }
+
+    /// As [`model_call`](RunCtx::model_call), with each event of the answer handed over as it arrives.
+    ///
+    /// Both leave the same log and replay each other's record. In replay `on_event` is never called.
+    ///
+    /// # Errors
+    ///
+    /// As [`model_call`](RunCtx::model_call).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`model_call`](RunCtx::model_call).
+    pub async fn model_call_streaming(
+        &mut self,
+        provider: &dyn Provider,
+        request: &MessageRequest,
+        mut on_event: impl FnMut(&StreamEvent) + Send,
+    ) -> Result<ModelTurn, RuntimeError> {
+        self.enter()?;
+        let result = self.answered(provider, request, Some(&mut on_event)).await;
+        self.leave(result)
+    }
+
+    /// A streaming call that shows its events to whoever watches the drive.
+    pub(crate) async fn model_call_observed(
+        &mut self,
+        provider: &dyn Provider,
+        request: &MessageRequest,
+    ) -> Result<ModelTurn, RuntimeError> {
+        let observer = self.sequencer.observer().clone();
+        self.model_call_streaming(provider, request, |event| observer.observe(Notice::Streamed(event))).await
+    }
+
+    async fn answered(
+        &mut self,
+        provider: &dyn Provider,
+        request: &MessageRequest,
+        on_event: Option<OnEvent<'_>>,
+    ) -> Result<ModelTurn, RuntimeError> {
+        let request_hash = request.hash();
+        let whole = || serde_json::to_value(request).expect("a request is JSON");
+        let found = self.replay.ask(&self.lane, Ask::ModelCall { request_hash, request: &whole })?;
+        let intent = match found.step {
+            Step::Recorded(settled) => {
+                self.sequencer.observer().observe(Notice::Replayed);
+                return replayed(self.run, settled);
+            }
+            Step::Dangling(dangling) => {
+                let intent = dangling.intent;
+                self.prepare_live()?;
+                intent
+            }
+            Step::Live => {
+                self.prepare_live()?;
+                let (messages, rest) = outline(request);
+                let message = |index: usize| request.messages()[index].to_value();
+                let recorded = self.transcript()?.record(&messages, &rest, message);
+                let event = Event::model_call_requested(request_hash, Some(recorded));
+                let intent = self.sequencer.queue(&self.lane, event)?;
+                self.transcript()?.requested(intent, messages, rest);
+                intent
+            }
+        };
+        self.sequencer.flush().await?;
+        let Reply { response, delivery, .. } = match ask(provider, request, on_event).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.failure = Some((intent, error.clone()));
+                return Err(RuntimeError::Model(error));
+            }
+        };
+        let usage = tokens(&response);
+        let recorded = relight_canonical::to_value(&response)?;
+        let completion =
+            self.sequencer.queue(&self.lane, Event::model_call_completed(intent, recorded, usage))?;
+        self.sequencer.flush().await?;
+        self.transcript()?.answered(response.to_message().digest(), completion);
+        Ok(ModelTurn { response, usage, delivery: Some(delivery) })
+    }
+
+    /// What the next request is recorded against; read from the log when the first call is live.
+    fn transcript(&mut self) -> Result<&mut Transcript, RuntimeError> {
+        if self.transcript.is_none() {
+            self.transcript = Some(read_transcript(self.replay.log(), &self.lane)?);
+        }
+        Ok(self.transcript.as_mut().expect("it was just read"))
+    }
+}
+
+async fn ask(
+    provider: &dyn Provider,
+    request: &MessageRequest,
+    on_event: Option<OnEvent<'_>>,
+) -> Result<Reply, LlmError> {
+    let Some(on_event) = on_event else { return provider.send(request).await };
+    let mut stream = provider.stream(request).await?;
+    while let Some(event) = stream.next().await {
+        on_event(&event?);
+    }
+    stream.into_reply().await
+}
+
+fn replayed(run: relight_core::RunId, settled: Settled<'_>) -> Result<ModelTurn, RuntimeError> {
+    match settled {
+        Settled::Answered(response) => {
+            let response = read::<MessageResponse>(run, response)?;
+            Ok(ModelTurn { usage: tokens(&response), response, delivery: None })
+        }
+        Settled::Failed(error) => Err(RuntimeError::Model(read::<LlmError>(run, error)?)),
+        Settled::Outcome(_) => unreachable!("a model call is not settled by a tool's outcome"),
+    }
+}
+
+fn read<T: DeserializeOwned>(run: relight_core::RunId, value: &Value) -> Result<T, RuntimeError> {
+    T::deserialize(value).map_err(|error| {
+        let what = format!("a model's answer that this version cannot read: {error}");
+        RuntimeError::Log(LogError::Newer { run, seq: relight_core::Seq::FIRST, what })
+    })
+}
+
+/// What a request is recorded by: the digests of its messages, and its other fields.
+fn outline(request: &MessageRequest) -> (Vec<Digest>, Map<String, Value>) {
+    let Value::Object(rest) = request.rest() else { unreachable!("a request's fields are an object") };
+    (request.messages().iter().map(Message::digest).collect(), rest)
+}
+
+fn read_transcript(log: &[EventEnvelope], lane: &Lane) -> Result<Transcript, LogError> {
+    let mut transcript = Transcript::default();
+    let of_lane = |envelope: &&EventEnvelope| envelope.lane == *lane;
+    let is_request = |envelope: &&EventEnvelope| matches!(envelope.event, Event::ModelCallRequested { .. });
+    let Some(last) = log.iter().filter(of_lane).rfind(is_request) else { return Ok(transcript) };
+    let Some(full) = request::expand(log, last.seq)? else { return Ok(transcript) };
+    let digest = |message: &Value| Message::deserialize(message).ok().map(|message| message.digest());
+    // A message that cannot be read here is only recorded once more.
+    let Some(messages) = full.messages.iter().map(digest).collect() else { return Ok(transcript) };
+    transcript.requested(last.seq, messages, full.rest);
+    for envelope in log.iter().filter(of_lane).filter(|envelope| envelope.seq > last.seq) {
+        if let Event::ModelCallCompleted { response, .. } = &envelope.event
+            && let Some(message) = digest(&request::answer_message(response))
+        {
+            transcript.answered(message, envelope.seq);
+        }
+    }
+    Ok(transcript)
+}
+
+fn tokens(response: &MessageResponse) -> TokenUsage {
+    let usage = &response.usage;
+    TokenUsage {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cache_read_input_tokens: usage.cache_read_input_tokens,
+        cache_creation_input_tokens: usage.cache_creation_input_tokens,
+    }
+}

@@ -1,0 +1,32 @@
+//! What a drive tells those who watch it; nothing here is recorded.
+
+use relight_core::EventEnvelope;
+use relight_llm::StreamEvent;
+
+/// Watches a drive: a progress line, a terminal that shows text as it arrives.
+///
+/// Called in the task that drives, so it must not block.
+pub trait Observer: Send + Sync {
+    /// Something happened.
+    fn observe(&self, notice: Notice<'_>);
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// The code asked for what the log records already; nothing was done.
+    Replayed,
+    /// An event is durable.
+    Recorded(&'a EventEnvelope),
+    /// A model's answer grows.
+    Streamed(&'a StreamEvent),
+}
+
+/// Watches nothing.
+#[derive(Debug)]
+pub(crate) struct Unobserved;
+
+impl Observer for Unobserved {
+    fn observe(&self, _: Notice<'_>) {}
+}

@@ -1,0 +1,146 @@
+//! The one writer of a run's log in this drive: gives events their place, time and link, and appends them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use relight_core::{
+    Event, EventEnvelope, Lane, LogError, Record, RunId, RunState, SCHEMA_VERSION, Seq, chain,
+};
+use relight_store::{Append, BatchId, EventStore, Expect, Head, StoreError};
+
+use crate::{
+    error::RuntimeError,
+    observer::{Notice, Observer},
+    sources::ClockFn,
+};
+
+/// Events wait here until they are flushed, all in one append.
+pub(crate) struct Sequencer {
+    store: Arc<dyn EventStore>,
+    run: RunId,
+    clock: ClockFn,
+    observer: Arc<dyn Observer>,
+    position: Position,
+    last_time: Option<Timestamp>,
+    /// The state that the log has once all that waits is appended.
+    state: RunState,
+    waiting: Vec<EventEnvelope>,
+}
+
+/// Where the next append goes.
+#[derive(Debug, Clone, Copy)]
+enum Position {
+    /// The log is empty.
+    Empty,
+    /// The log was read up to here; the link of that record is the store's to tell.
+    Read(Seq),
+    /// This drive appended, or asked the store.
+    At(Head),
+}
+
+impl Sequencer {
+    pub(crate) fn new(
+        store: Arc<dyn EventStore>,
+        run: RunId,
+        clock: ClockFn,
+        observer: Arc<dyn Observer>,
+        state: RunState,
+    ) -> Self {
+        let progress = state.progress();
+        Self {
+            position: progress.map_or(Position::Empty, |progress| Position::Read(progress.head)),
+            last_time: progress.map(|progress| progress.updated_at),
+            store,
+            run,
+            clock,
+            observer,
+            state,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// The state that the log has once all that waits is appended.
+    pub(crate) const fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    pub(crate) fn observer(&self) -> &Arc<dyn Observer> {
+        &self.observer
+    }
+
+    /// Gives an event its place and time. It is durable after the next [`flush`](Sequencer::flush).
+    pub(crate) fn queue(&mut self, lane: &Lane, event: Event) -> Result<Seq, RuntimeError> {
+        let seq = self.state.progress().map_or(Seq::FIRST, |progress| progress.head.next());
+        let now = (self.clock)();
+        let recorded_at = self.last_time.map_or(now, |last| last.max(now));
+        let envelope = EventEnvelope {
+            run_id: self.run,
+            seq,
+            schema_version: SCHEMA_VERSION,
+            recorded_at,
+            lane: lane.clone(),
+            event,
+        };
+        self.state = std::mem::take(&mut self.state).apply(&envelope)?;
+        self.last_time = Some(recorded_at);
+        self.waiting.push(envelope);
+        Ok(seq)
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Appends all that waits as one batch. On `Ok` it is durable.
+    pub(crate) async fn flush(&mut self) -> Result<(), RuntimeError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let (expect, mut link) = match self.position().await? {
+            None => (Expect::NewRun, chain::GENESIS),
+            Some(head) => (Expect::Head(head.seq), head.link),
+        };
+        let mut records = Vec::with_capacity(self.waiting.len());
+        for envelope in &self.waiting {
+            let record = Record::seal(link, envelope)?;
+            link = record.link;
+            records.push(record);
+        }
+        let summary = self.state.summary().expect("a run with events has a summary");
+        let head = self
+            .store
+            .append(Append { run: self.run, expect, epoch: None, batch: BatchId::random(), records, summary })
+            .await?;
+        self.position = Position::At(head);
+        for envelope in self.waiting.drain(..) {
+            tracing::debug!(run = %self.run, seq = %envelope.seq, kind = envelope.event.kind(), "recorded");
+            self.observer.observe(Notice::Recorded(&envelope));
+        }
+        Ok(())
+    }
+
+    /// The head to append after; links are the store's to tell, never recomputed from decoded events.
+    async fn position(&mut self) -> Result<Option<Head>, RuntimeError> {
+        let read = match self.position {
+            Position::Empty => return Ok(None),
+            Position::At(head) => return Ok(Some(head)),
+            Position::Read(read) => read,
+        };
+        match self.store.head(self.run).await? {
+            Some(head) if head.seq == read => {
+                self.position = Position::At(head);
+                Ok(Some(head))
+            }
+            Some(head) if head.seq > read => Err(RuntimeError::Store(StoreError::Conflict {
+                run: self.run,
+                expected: Expect::Head(read),
+                actual: Some(head.seq),
+            })),
+            head => {
+                let reached = head.map_or(0, |head| head.seq.number());
+                let why = format!("this context was given {read} events, but the store holds {reached}");
+                Err(LogError::Corrupt { run: self.run, seq: read, why }.into())
+            }
+        }
+    }
+}
