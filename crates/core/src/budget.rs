@@ -98,7 +98,7 @@ impl Spent {
     }
 
     pub(crate) fn add_model_call(&mut self, usage: &TokenUsage) {
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(1);
         self.tokens = self.tokens.saturating_add(usage.total());
     }
 }
@@ -119,13 +119,14 @@ impl Raised {
         }
     }
 
-    /// These limits with one of them raised to `to`.
+    /// These limits with one of them raised to `to`; a limit that is higher already stays.
     #[must_use]
-    pub const fn to(mut self, limit: Limit, to: u64) -> Self {
-        match limit {
-            Limit::Steps => self.steps = Some(to),
-            Limit::Tokens => self.tokens = Some(to),
-        }
+    pub fn to(mut self, limit: Limit, to: u64) -> Self {
+        let raised = match limit {
+            Limit::Steps => &mut self.steps,
+            Limit::Tokens => &mut self.tokens,
+        };
+        *raised = (*raised).max(Some(to));
         self
     }
 }

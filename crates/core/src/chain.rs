@@ -110,8 +110,14 @@ impl Verifier {
     ///
     /// [`LogError::Corrupt`] where records are missing at the end, or the last link is another.
     pub fn finish(&self, head: Seq, link: Digest) -> Result<(), LogError> {
-        if self.next != head.next() {
+        // `next` is one beyond the last record; a head at the very end of the numbers has no position beyond it.
+        let reached = self.next.number() - 1;
+        if reached < head.number() {
             return Err(self.corrupt(format!("it is missing; the log should reach event {head}")));
+        }
+        if reached > head.number() {
+            let why = format!("it stands after the head, which is event {head}");
+            return Err(LogError::Corrupt { run: self.run, seq: head.next(), why });
         }
         if self.link != link {
             let why = format!("the head's link is {link}, but the log gives {}", self.link);

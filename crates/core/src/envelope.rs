@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, Lane, LogError, RunId, Seq, depth};
+use crate::{Event, Lane, LogError, RunId, Seq, depth, wire::null_as_default};
 
 /// The version of the record format that this crate writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -39,7 +39,7 @@ pub struct EventEnvelope {
     /// The run's time when this was recorded; it never goes back.
     pub recorded_at: Timestamp,
     /// The branch that recorded it; left out for the root.
-    #[serde(default, skip_serializing_if = "Lane::is_root")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Lane::is_root")]
     pub lane: Lane,
     /// What happened.
     pub event: Event,
@@ -64,16 +64,15 @@ impl EventEnvelope {
     /// not the record expected there.
     pub fn from_bytes(run: RunId, seq: Seq, bytes: &[u8]) -> Result<Self, LogError> {
         let corrupt = |why: String| LogError::Corrupt { run, seq, why };
-        let envelope: Self = match serde_json::from_slice(bytes) {
-            Ok(envelope) => envelope,
-            Err(error) => {
-                return Err(
-                    newer(run, seq, bytes).unwrap_or_else(|| corrupt(format!("not a record: {error}")))
-                );
-            }
-        };
+        let envelope: Self = serde_json::from_slice(bytes).map_err(|error| match newer(bytes, &error) {
+            Some(what) => LogError::Newer { run, seq, what },
+            None => corrupt(format!("not a record: {error}")),
+        })?;
         if envelope.schema_version > SCHEMA_VERSION {
-            return Err(newer(run, seq, bytes).unwrap_or_else(|| corrupt("unreadable version".to_owned())));
+            return Err(LogError::Newer { run, seq, what: newer_format(envelope.schema_version.into()) });
+        }
+        if envelope.schema_version == 0 {
+            return Err(corrupt("there is no format 0".to_owned()));
         }
         if envelope.run_id != run {
             return Err(corrupt(format!("it belongs to run {}", envelope.run_id)));
@@ -85,24 +84,34 @@ impl EventEnvelope {
     }
 }
 
-/// Tells a record of a newer version from a damaged one, by the two fields that every version has.
-fn newer(run: RunId, seq: Seq, bytes: &[u8]) -> Option<LogError> {
+/// What a newer version put into bytes that did not decode; `None` where they are damaged.
+fn newer(bytes: &[u8], error: &serde_json::Error) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u64,
+    }
     #[derive(Deserialize)]
     struct Outline {
-        schema_version: u32,
         event: Kind,
     }
     #[derive(Deserialize)]
     struct Kind {
         kind: String,
     }
-    let outline: Outline = serde_json::from_slice(bytes).ok()?;
-    if outline.schema_version > SCHEMA_VERSION {
-        let what = format!("format {}, this one reads up to {SCHEMA_VERSION}", outline.schema_version);
-        return Some(LogError::Newer { run, seq, what });
+    // The version is looked at alone: a later format may write everything else in another way.
+    let Version { schema_version } = serde_json::from_slice(bytes).ok()?;
+    if schema_version > SCHEMA_VERSION.into() {
+        return Some(newer_format(schema_version));
     }
-    if !Event::KINDS.contains(&outline.event.kind.as_str()) {
-        return Some(LogError::Newer { run, seq, what: format!("kind {:?}", outline.event.kind) });
+    let Outline { event: Kind { kind } } = serde_json::from_slice(bytes).ok()?;
+    if !Event::KINDS.contains(&kind.as_str()) {
+        return Some(format!("kind {kind:?}"));
     }
-    None
+    // A word that one of the enums inside a payload lacks; serde says so in these words only.
+    let error = error.to_string();
+    error.starts_with("unknown variant").then_some(error)
+}
+
+fn newer_format(version: u64) -> String {
+    format!("format {version}; this version reads up to {SCHEMA_VERSION}")
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Digest, Effect, Process, Resolution, Seq, TokenUsage, ToolOutcome, WaitReason, budget::Limit,
-    request::RecordedRequest,
+    request::RecordedRequest, wire::null_as_default,
 };
 
 /// One thing that happened in a run.
@@ -35,7 +35,7 @@ pub enum Event {
         /// What the run was given.
         input: Value,
         /// For searching in lists.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
         labels: BTreeMap<String, String>,
     },
     /// A process began to drive the run.
@@ -160,7 +160,7 @@ pub enum Event {
     #[non_exhaustive]
     RunCancelled {
         /// Intents whose outcome stays unknown.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
         unsettled: Vec<Seq>,
     },
 }

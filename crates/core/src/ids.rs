@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
+use crate::wire::{is_zero, null_as_default};
+
 /// One execution of an agent or workflow; a UUID of any version.
 ///
 /// # Examples
@@ -56,7 +58,7 @@ impl FromStr for RunId {
 
 /// A position in a log, counted from one without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u64")]
 pub struct Seq(u64);
 
 impl Seq {
@@ -68,15 +70,23 @@ impl Seq {
         if number == 0 { None } else { Some(Self(number)) }
     }
 
-    /// The position after this one.
+    /// The position after this one. The last of all is its own successor; no log reaches it.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 
     /// The number, counted from one: also how many events the log holds up to here.
     pub const fn number(self) -> u64 {
         self.0
+    }
+}
+
+impl TryFrom<u64> for Seq {
+    type Error = ParseIdError;
+
+    fn try_from(number: u64) -> Result<Self, ParseIdError> {
+        Self::new(number).ok_or_else(|| ParseIdError::new("event number", "0"))
     }
 }
 
@@ -195,17 +205,18 @@ impl fmt::Display for Effect {
 
 /// Tokens of one model call, or of several added up; the four counts do not overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
 pub struct TokenUsage {
     /// Tokens read by the model, without those from or to its cache.
+    #[serde(default, deserialize_with = "null_as_default")]
     pub input_tokens: u64,
     /// Tokens written by the model.
+    #[serde(default, deserialize_with = "null_as_default")]
     pub output_tokens: u64,
     /// Tokens read from the prompt cache.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
     pub cache_read_input_tokens: u64,
     /// Tokens written to the prompt cache.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
     pub cache_creation_input_tokens: u64,
 }
 
@@ -246,11 +257,6 @@ impl ParseIdError {
     pub(crate) fn new(kind: &'static str, text: &str) -> Self {
         Self { kind, text: text.to_owned() }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 #[cfg(test)]

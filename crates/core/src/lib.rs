@@ -11,6 +11,7 @@
 //! | what a run is up to | [`RunState`], [`RunStatus`], [`RunSummary`] |
 //! | how model requests are recorded | [`request`] |
 //! | limits on steps and tokens | [`budget`] |
+//! | how a log is exported | [`ExportLine`] |
 
 pub mod budget;
 pub mod chain;
@@ -18,6 +19,7 @@ mod depth;
 mod envelope;
 mod error;
 mod event;
+mod export;
 mod ids;
 mod outcome;
 mod process;
@@ -25,12 +27,14 @@ pub mod replay;
 pub mod request;
 mod state;
 mod summary;
+mod wire;
 
 pub use chain::Record;
 pub use depth::MAX_DEPTH;
 pub use envelope::{EventEnvelope, SCHEMA_VERSION};
 pub use error::LogError;
 pub use event::{Event, Role};
+pub use export::{ExportError, ExportLine};
 pub use ids::{Effect, Lane, LaneStep, ParseIdError, RunId, Seq, TokenUsage};
 pub use outcome::{Resolution, ToolFailure, ToolOutcome, WaitReason};
 pub use process::Process;

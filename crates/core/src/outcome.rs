@@ -33,13 +33,50 @@ impl fmt::Display for ToolFailure {
 }
 
 /// What a person found out about a write whose outcome was unknown.
+///
+/// Written as one of the fields `outcome` and `not_done` of [`Event::Resolved`](crate::Event::Resolved).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "Word", try_from = "Word")]
 pub enum Resolution {
     /// It happened, with this outcome.
     Outcome(ToolOutcome),
     /// It did not happen and cannot any more: it may be run again.
     NotDone {},
+}
+
+/// The written form of a [`Resolution`].
+#[derive(Serialize, Deserialize)]
+struct Word {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outcome: Option<ToolOutcome>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_done: Option<NotDone>,
+}
+
+/// An object without fields, so that some may be added.
+#[derive(Serialize, Deserialize)]
+struct NotDone {}
+
+impl From<Resolution> for Word {
+    fn from(resolution: Resolution) -> Self {
+        match resolution {
+            Resolution::Outcome(outcome) => Self { outcome: Some(outcome), not_done: None },
+            Resolution::NotDone {} => Self { outcome: None, not_done: Some(NotDone {}) },
+        }
+    }
+}
+
+impl TryFrom<Word> for Resolution {
+    type Error = &'static str;
+
+    fn try_from(word: Word) -> Result<Self, Self::Error> {
+        match (word.outcome, word.not_done) {
+            (Some(outcome), None) => Ok(Self::Outcome(outcome)),
+            (None, Some(NotDone {})) => Ok(Self::NotDone {}),
+            (Some(_), Some(_)) => Err("a write cannot have an outcome and not be done"),
+            (None, None) => Err("neither `outcome` nor `not_done` is given"),
+        }
+    }
 }
 
 /// What a suspended run waits for.

@@ -10,25 +10,28 @@ use relight_canonical::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Event, EventEnvelope, LogError, Seq};
+use crate::{
+    Event, EventEnvelope, LogError, Seq,
+    wire::{is_zero, null_as_default},
+};
 
 /// A model request as a log holds it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct RecordedRequest {
     /// The earlier request that this one is a difference against; absent where it stands for itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Seq>,
     /// How many leading messages are those of `base`.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
     pub keep: usize,
     /// The messages after those.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<RecordedMessage>,
     /// Fields beside the messages that are new or other than in `base`.
-    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Map::is_empty")]
     pub set: Map<String, Value>,
     /// Fields that `base` has and this one has not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
 }
 
@@ -52,14 +55,34 @@ pub struct FullRequest {
 }
 
 /// What the next request of a lane is recorded against, and the answers that it may name.
+///
+/// It knows the latest request of the last few conversations, so that code which speaks with several models in turn
+/// still records each message once.
+///
+/// # Examples
+///
+/// ```
+/// use relight_core::{Digest, Seq, request::Transcript};
+/// use serde_json::{Map, json};
+/// let messages = [json!({"role": "user", "content": "a"}), json!({"role": "user", "content": "b"})];
+/// let digests: Vec<Digest> = messages.iter().map(Digest::of_value).collect();
+/// let rest = Map::from_iter([("model".to_owned(), json!("m"))]);
+///
+/// let mut transcript = Transcript::default();
+/// transcript.requested(Seq::FIRST.next(), digests[..1].to_vec(), rest.clone());
+/// let second = transcript.record(&digests, &rest, |index| messages[index].clone());
+/// assert_eq!((second.base, second.keep, second.messages.len()), (Some(Seq::FIRST.next()), 1, 1));
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
-    last: Option<Last>,
+    /// The latest request of each conversation, the most recent at the end.
+    conversations: Vec<Earlier>,
     answers: HashMap<Digest, Seq>,
 }
 
+/// A request that a later one may be recorded against.
 #[derive(Debug, Clone)]
-struct Last {
+struct Earlier {
     seq: Seq,
     messages: Vec<Digest>,
     rest: Map<String, Value>,
@@ -71,68 +94,87 @@ impl Transcript {
         self.answers.insert(message, completion);
     }
 
-    /// Notes what the request at `seq` was, with the digests of all its messages.
+    /// Notes what the request at `seq` was, with the digests of all its messages. Only for a request that the log
+    /// holds in full: nothing can be recorded against a hash.
     pub fn requested(&mut self, seq: Seq, messages: Vec<Digest>, rest: Map<String, Value>) {
-        self.last = Some(Last { seq, messages, rest });
+        let continues = |earlier: &Earlier| messages.starts_with(&earlier.messages);
+        if let Some(index) = self.conversations.iter().rposition(continues) {
+            self.conversations.remove(index);
+        } else if self.conversations.len() == CONVERSATIONS {
+            self.conversations.remove(0);
+        }
+        self.conversations.push(Earlier { seq, messages, rest });
     }
 
-    /// The recorded form of a request, against the last one; `message` gives the recorded form of one message.
+    /// The recorded form of a request, against the one that it shares most with; `message` gives the recorded form
+    /// of one message.
     pub fn record(
         &self,
         messages: &[Digest],
         rest: &Map<String, Value>,
         message: impl Fn(usize) -> Value,
     ) -> RecordedRequest {
-        let keep = self.last.as_ref().map_or(0, |last| common_prefix(&last.messages, messages));
-        let base = self.last.as_ref().filter(|_| keep > 0);
-        let unchanged =
-            |key: &String, value: &Value| base.is_some_and(|last| last.rest.get(key) == Some(value));
+        let shared = |earlier: &Earlier| common_prefix(&earlier.messages, messages);
+        let base =
+            self.conversations.iter().map(|earlier| (shared(earlier), earlier)).max_by_key(|(keep, _)| *keep);
+        let base = base.filter(|(keep, earlier)| *keep > 0 || shares_a_field(&earlier.rest, rest));
+        let (keep, earlier) = base.map_or((0, None), |(keep, earlier)| (keep, Some(earlier)));
+        let changed = |(key, value): &(&String, &Value)| {
+            earlier.is_none_or(|earlier| earlier.rest.get(*key) != Some(*value))
+        };
         let record = |index: usize| match self.answers.get(&messages[index]) {
             Some(completion) => RecordedMessage::Answer(*completion),
             None => RecordedMessage::Message(message(index)),
         };
         RecordedRequest {
-            base: base.map(|last| last.seq),
+            base: earlier.map(|earlier| earlier.seq),
             keep,
             messages: (keep..messages.len()).map(record).collect(),
-            set: rest.iter().filter(|(k, v)| !unchanged(k, v)).map(|(k, v)| (k.clone(), v.clone())).collect(),
-            unset: base.map_or_else(Vec::new, |last| {
-                last.rest.keys().filter(|key| !rest.contains_key(*key)).cloned().collect()
+            set: rest.iter().filter(changed).map(|(key, value)| (key.clone(), value.clone())).collect(),
+            unset: earlier.map_or_else(Vec::new, |earlier| {
+                earlier.rest.keys().filter(|key| !rest.contains_key(*key)).cloned().collect()
             }),
         }
     }
 }
 
-/// The request at `seq` in full, put together from a log; `None` where the run records hashes only.
+/// The request at `seq` in full, put together from a log from its first event on; `None` where only its hash is
+/// recorded.
 ///
 /// # Errors
 ///
 /// [`LogError::Corrupt`] where a request names an event that is not what it should be.
 pub fn expand(log: &[EventEnvelope], seq: Seq) -> Result<Option<FullRequest>, LogError> {
     let mut differences = Vec::new();
-    let mut next = Some(seq);
-    while let Some(seq) = next {
-        let Some(Event::ModelCallRequested { request, .. }) = event(log, seq) else {
-            return Err(dangling(log, seq, "a model request is recorded against it"));
+    let mut at = seq;
+    loop {
+        let Some(Event::ModelCallRequested { request, .. }) = event(log, at) else {
+            return Err(broken(log, at, "it should be a model request"));
         };
-        let Some(request) = request else { return Ok(None) };
-        // A base always stands earlier; anything else would be a loop.
-        if request.base.is_some_and(|base| base >= seq) {
-            return Err(dangling(log, seq, "it is recorded against a later event"));
+        let Some(request) = request else {
+            if differences.is_empty() {
+                return Ok(None);
+            }
+            return Err(broken(log, at, "a later request is recorded against it, but it holds only a hash"));
+        };
+        differences.push((at, request));
+        match request.base {
+            None => break,
+            // A base always stands earlier; anything else would be a loop.
+            Some(base) if base < at => at = base,
+            Some(base) => return Err(broken(log, at, &format!("it is recorded against event {base}"))),
         }
-        differences.push(request);
-        next = request.base;
     }
     let mut full = FullRequest { rest: Map::new(), messages: Vec::new() };
-    for difference in differences.into_iter().rev() {
+    for (at, difference) in differences.into_iter().rev() {
         if difference.keep > full.messages.len() {
-            return Err(dangling(log, seq, "it keeps more messages than there were"));
+            return Err(broken(log, at, "it keeps more messages than there were"));
         }
         full.messages.truncate(difference.keep);
         for message in &difference.messages {
             full.messages.push(match message {
                 RecordedMessage::Message(message) => message.clone(),
-                RecordedMessage::Answer(completion) => answer(log, *completion)?,
+                RecordedMessage::Answer(completion) => answer(log, at, *completion)?,
             });
         }
         for key in &difference.unset {
@@ -150,19 +192,21 @@ pub fn answer_message(response: &Value) -> Value {
     Value::Object(Map::from_iter([("role".to_owned(), role), ("content".to_owned(), content)]))
 }
 
-fn answer(log: &[EventEnvelope], completion: Seq) -> Result<Value, LogError> {
+fn answer(log: &[EventEnvelope], request: Seq, completion: Seq) -> Result<Value, LogError> {
     match event(log, completion) {
-        Some(Event::ModelCallCompleted { response, .. }) => Ok(answer_message(response)),
-        _ => Err(dangling(log, completion, "a model request names it as an answer")),
+        Some(Event::ModelCallCompleted { response, .. }) if completion < request => {
+            Ok(answer_message(response))
+        }
+        _ => Err(broken(log, request, &format!("it names event {completion} as an answer"))),
     }
 }
 
 fn event(log: &[EventEnvelope], seq: Seq) -> Option<&Event> {
     let index = usize::try_from(seq.number() - 1).ok()?;
-    log.get(index).map(|envelope| &envelope.event)
+    log.get(index).filter(|envelope| envelope.seq == seq).map(|envelope| &envelope.event)
 }
 
-fn dangling(log: &[EventEnvelope], seq: Seq, why: &str) -> LogError {
+fn broken(log: &[EventEnvelope], seq: Seq, why: &str) -> LogError {
     let run = log.first().map_or_else(|| crate::RunId::from_uuid(uuid::Uuid::nil()), |first| first.run_id);
     LogError::Corrupt { run, seq, why: why.to_owned() }
 }
@@ -171,7 +215,9 @@ fn common_prefix(left: &[Digest], right: &[Digest]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(count: &usize) -> bool {
-    *count == 0
+fn shares_a_field(left: &Map<String, Value>, right: &Map<String, Value>) -> bool {
+    left.iter().any(|(key, value)| right.get(key) == Some(value))
 }
+
+/// How many conversations of a lane are told apart; an agent speaks with few models in turn.
+const CONVERSATIONS: usize = 8;

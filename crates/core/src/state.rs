@@ -8,24 +8,27 @@ use serde_json::Value;
 use crate::{
     Effect, Event, EventEnvelope, LogError, Resolution, Role, RunId, RunStatus, RunSummary, Seq, TokenUsage,
     WaitReason,
-    budget::{Raised, Spent},
+    budget::{Limit, Raised, Spent},
 };
 
 /// What a run is up to.
 ///
 /// ```text
-///  NotStarted ──RunStarted──▶ Running ──Suspended──▶ Waiting
-///                              │  ▲                   │  │
-///                              │  └─Resolved, raised, ┘  │
-///                              │     driven again        │
-///                              ├──────CancelRequested────┤
-///                              │            ▼            │
-///                              │       Cancelling        │
-///                              ▼            ▼            │
-///                  Completed, Failed    Cancelled ◀──────┘
+///                           ┌────────── Suspended ──────────▶┐
+///  NotStarted ─RunStarted─▶ Running                          Waiting
+///                           │ └◀─ Resolved, BudgetRaised, ───┘ │
+///      RunCompleted,        │     driven again                 │
+///      RunFailed            ├────────── CancelRequested ───────┤
+///  Completed, ◀─────────────┤                ▼                 │
+///  Failed                   │            Cancelling            │
+///                           │                ▼                 │
+///                           └──────────▶ Cancelled ◀───────────┘
+///                                   RunCancelled
 /// ```
 ///
-/// Nothing follows the three ends. `fold` of a log and of the log that replay leaves are the same.
+/// The code asks for nothing more, and does not end the run by itself, while something stands open: an intent that
+/// nothing settled, a limit that is used up and not raised, a cancellation. So replay can follow every log that this
+/// fold takes, and only the last call of a log can be open.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum RunState {
     /// No event is recorded.
@@ -87,6 +90,8 @@ pub struct Progress {
     pub usage: TokenUsage,
     /// Limits raised for this run.
     pub raised: Raised,
+    /// A limit that the code found used up and that nobody has raised since, with what it allowed.
+    pub exceeded: Option<(Limit, u64)>,
     /// Intents that nothing has settled.
     pub open: BTreeMap<Seq, OpenIntent>,
 }
@@ -125,36 +130,42 @@ impl RunState {
     ///
     /// [`LogError::Corrupt`] where the event cannot follow those before it.
     pub fn apply(self, envelope: &EventEnvelope) -> Result<Self, LogError> {
+        check_place(self.progress(), envelope)?;
         let corrupt = |why: &str| LogError::Corrupt {
             run: envelope.run_id,
             seq: envelope.seq,
             why: format!("{} {why}", envelope.event.kind()),
         };
-        let (mut progress, waiting, cancelling) = match (self, envelope.event.role()) {
+        let (mut progress, was) = match (self, envelope.event.role()) {
             (Self::NotStarted, Role::Opening) => return Ok(Self::Running(Progress::started(envelope))),
             (Self::NotStarted, _) => return Err(corrupt("stands before the run was started")),
             (_, Role::Opening) => return Err(corrupt("stands inside a run")),
             (Self::Completed { .. } | Self::Failed { .. } | Self::Cancelled(_), _) => {
                 return Err(corrupt("stands after the end of the run"));
             }
-            (Self::Running(progress), _) => (progress, None, false),
-            (Self::Waiting { progress, reason }, _) => (progress, Some(reason), false),
-            (Self::Cancelling(progress), _) => (progress, None, true),
+            (Self::Running(progress), _) => (progress, Was::Running),
+            (Self::Waiting { progress, reason }, _) => (progress, Was::Waiting(reason)),
+            (Self::Cancelling(progress), _) => (progress, Was::Cancelling),
         };
+        if needs_nothing_open(&envelope.event) {
+            let cancelling = matches!(was, Was::Cancelling).then(|| "a cancellation".to_owned());
+            if let Some(what) = cancelling.or_else(|| progress.stands_open()) {
+                return Err(corrupt(&format!("stands behind {what}")));
+            }
+        }
         progress.note(envelope).map_err(|why| corrupt(&why))?;
-        Ok(match &envelope.event {
-            Event::RunCompleted { output } => Self::Completed { progress, output: output.clone() },
-            Event::RunFailed { code, message } => {
+        Ok(match (&envelope.event, was) {
+            (Event::RunCompleted { output }, _) => Self::Completed { progress, output: output.clone() },
+            (Event::RunFailed { code, message }, _) => {
                 Self::Failed { progress, code: code.clone(), message: message.clone() }
             }
-            Event::RunCancelled { .. } => Self::Cancelled(progress),
-            Event::CancelRequested { .. } => Self::Cancelling(progress),
-            _ if cancelling => Self::Cancelling(progress),
-            Event::Suspended { reason } => Self::Waiting { progress, reason: reason.clone() },
-            event => match waiting {
-                Some(reason) if !ends_wait(&reason, event) => Self::Waiting { progress, reason },
-                _ => Self::Running(progress),
-            },
+            (Event::RunCancelled { .. }, _) => Self::Cancelled(progress),
+            (Event::CancelRequested { .. }, _) | (_, Was::Cancelling) => Self::Cancelling(progress),
+            (Event::Suspended { reason }, _) => Self::Waiting { progress, reason: reason.clone() },
+            (event, Was::Waiting(reason)) if !ends_wait(&reason, event, &progress) => {
+                Self::Waiting { progress, reason }
+            }
+            (_, Was::Waiting(_) | Was::Running) => Self::Running(progress),
         })
     }
 
@@ -227,6 +238,7 @@ impl Progress {
             spent: Spent::default(),
             usage: TokenUsage::default(),
             raised: Raised::default(),
+            exceeded: None,
             open: BTreeMap::new(),
         }
     }
@@ -234,62 +246,138 @@ impl Progress {
     fn note(&mut self, envelope: &EventEnvelope) -> Result<(), String> {
         self.head = envelope.seq;
         self.updated_at = envelope.recorded_at;
-        if let Role::Settles(intent) = envelope.event.role() {
-            self.settle(intent, &envelope.event)?;
-        }
         match &envelope.event {
-            Event::DriveStarted { drive, .. } => self.drives = *drive,
+            Event::DriveStarted { drive, .. } => {
+                let expected = self.drives.saturating_add(1);
+                if *drive != expected {
+                    return Err(format!("is number {drive}, but should be number {expected}"));
+                }
+                self.drives = expected;
+            }
             Event::ModelCallRequested { .. } => {
                 self.open.insert(envelope.seq, OpenIntent::ModelCall);
             }
-            Event::ModelCallCompleted { usage, .. } => {
+            Event::ModelCallCompleted { intent, usage, .. } => {
+                self.settle_model_call(*intent)?;
                 self.spent.add_model_call(usage);
                 self.usage = self.usage.plus(usage);
             }
+            Event::ModelCallFailed { intent, .. } => self.settle_model_call(*intent)?,
             Event::ToolCallRequested { tool, effect, .. } => {
                 self.open.insert(envelope.seq, OpenIntent::ToolCall { tool: tool.clone(), effect: *effect });
             }
-            Event::ToolCallCompleted { .. } => self.tool_calls += 1,
-            Event::Resolved { intent, resolution, .. } => match resolution {
-                Resolution::Outcome(_) => {
-                    self.settle(*intent, &envelope.event)?;
-                    self.tool_calls += 1;
+            Event::ToolCallCompleted { intent, .. }
+            | Event::Resolved { intent, resolution: Resolution::Outcome(_), .. } => {
+                self.is_open_tool_call(*intent)?;
+                self.open.remove(intent);
+                self.tool_calls += 1;
+            }
+            Event::Resolved { intent, resolution: Resolution::NotDone {}, .. }
+            | Event::Suspended { reason: WaitReason::Reconciliation { intent, .. } } => {
+                self.is_open_tool_call(*intent)?;
+            }
+            Event::Suspended { reason: WaitReason::Budget { limit } } => {
+                if self.exceeded.is_none_or(|(exceeded, _)| exceeded != *limit) {
+                    return Err(format!("waits for a higher limit on {limit}, which is not used up"));
                 }
-                Resolution::NotDone {} if !self.open.contains_key(intent) => {
-                    return Err(format!("speaks of event {intent}, which is not open"));
+            }
+            Event::BudgetExceeded { limit, allowed, .. } => self.exceeded = Some((*limit, *allowed)),
+            Event::BudgetRaised { limit, to, .. } => {
+                self.raised = self.raised.to(*limit, *to);
+                self.exceeded =
+                    self.exceeded.filter(|(exceeded, allowed)| exceeded != limit || to <= allowed);
+            }
+            Event::RunCancelled { unsettled } => {
+                if let Some(intent) = unsettled.iter().find(|intent| !self.open.contains_key(intent)) {
+                    return Err(format!("leaves event {intent} unsettled, which is not open"));
                 }
-                Resolution::NotDone {} => {}
-            },
-            Event::BudgetRaised { limit, to, .. } => self.raised = self.raised.to(*limit, *to),
-            _ => {}
+            }
+            Event::RunStarted { .. }
+            | Event::CancelRequested { .. }
+            | Event::RunCompleted { .. }
+            | Event::RunFailed { .. } => {}
         }
         Ok(())
     }
 
-    fn settle(&mut self, intent: Seq, event: &Event) -> Result<(), String> {
-        let fits = |open: &OpenIntent| {
-            let of_model = matches!(event, Event::ModelCallCompleted { .. } | Event::ModelCallFailed { .. });
-            of_model == matches!(open, OpenIntent::ModelCall)
-        };
+    /// What must be settled before the code may ask for more.
+    fn stands_open(&self) -> Option<String> {
+        if let Some(intent) = self.open.keys().next() {
+            return Some(format!("event {intent}, which nothing has settled"));
+        }
+        self.exceeded.map(|(limit, allowed)| format!("a limit of {allowed} {limit}, which nobody has raised"))
+    }
+
+    fn settle_model_call(&mut self, intent: Seq) -> Result<(), String> {
         match self.open.get(&intent) {
-            Some(open) if fits(open) => {
+            Some(OpenIntent::ModelCall) => {
                 self.open.remove(&intent);
                 Ok(())
             }
-            Some(_) => Err(format!("settles event {intent}, which is of another kind")),
-            None => Err(format!("settles event {intent}, which is not open")),
+            Some(OpenIntent::ToolCall { tool, .. }) => {
+                Err(format!("speaks of event {intent}, which is a call of the tool {tool}"))
+            }
+            None => Err(not_open(intent)),
+        }
+    }
+
+    fn is_open_tool_call(&self, intent: Seq) -> Result<(), String> {
+        match self.open.get(&intent) {
+            Some(OpenIntent::ToolCall { .. }) => Ok(()),
+            Some(OpenIntent::ModelCall) => Err(format!("speaks of event {intent}, which is a model call")),
+            None => Err(not_open(intent)),
         }
     }
 }
 
-/// Whether an event shows that what a run waited for has come.
-fn ends_wait(reason: &WaitReason, event: &Event) -> bool {
+/// The state before an event, without what was done so far.
+enum Was {
+    Running,
+    Waiting(WaitReason),
+    Cancelling,
+}
+
+/// Checks what every event must keep to: its run, place, lane and time.
+fn check_place(before: Option<&Progress>, envelope: &EventEnvelope) -> Result<(), LogError> {
+    let expected = before.map_or(Seq::FIRST, |before| before.head.next());
+    let run = before.map_or(envelope.run_id, |before| before.run_id);
+    let corrupt = |why: String| Err(LogError::Corrupt { run, seq: expected, why });
+    if envelope.run_id != run {
+        return corrupt(format!("it belongs to run {}", envelope.run_id));
+    }
+    if envelope.seq != expected {
+        return corrupt(format!("event {} stands in its place", envelope.seq));
+    }
+    // No event of this version opens another lane.
+    if !envelope.lane.is_root() {
+        return corrupt(format!("it stands in lane {}, which no event opened", envelope.lane));
+    }
+    match before {
+        Some(before) if envelope.recorded_at < before.updated_at => corrupt(format!(
+            "it is recorded at {}, but the event before it at {}",
+            envelope.recorded_at, before.updated_at
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the code must have nothing open when it does this.
+fn needs_nothing_open(event: &Event) -> bool {
+    event.role() == Role::Asked || matches!(event, Event::RunCompleted { .. } | Event::RunFailed { .. })
+}
+
+/// Whether an event shows that what a run waited for has come, or that it is driven again.
+fn ends_wait(reason: &WaitReason, event: &Event, progress: &Progress) -> bool {
     match (event, reason) {
         (Event::Resolved { intent, .. }, WaitReason::Reconciliation { intent: awaited, .. }) => {
             intent == awaited
         }
-        (Event::BudgetRaised { limit, .. }, WaitReason::Budget { limit: reached }) => limit == reached,
+        (Event::BudgetRaised { .. }, WaitReason::Budget { .. }) => progress.exceeded.is_none(),
         (Event::Resolved { .. } | Event::BudgetRaised { .. }, _) => false,
         _ => true,
     }
+}
+
+fn not_open(intent: Seq) -> String {
+    format!("speaks of event {intent}, which is not an open call")
 }

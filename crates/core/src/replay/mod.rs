@@ -17,6 +17,7 @@ use crate::{
     budget::Limit, request,
 };
 
+use difference::same;
 pub use difference::{Difference, first_difference};
 pub use divergence::Divergence;
 
@@ -35,10 +36,10 @@ pub struct Replay {
     log: Vec<EventEnvelope>,
     /// The code's own calls, by lane, in order, as indexes into `log`.
     lanes: HashMap<Lane, Track>,
-    /// The event that settles an intent, as an index into `log`.
+    /// The event that says how an intent ended, as an index into `log`.
     settled: HashMap<Seq, usize>,
-    /// The last word that a person said on an intent.
-    resolved: HashMap<Seq, usize>,
+    /// The last event in which a person said that an intent was not done.
+    cleared: HashMap<Seq, usize>,
     /// How many calls no code has asked for yet.
     unclaimed: usize,
     state: RunState,
@@ -122,7 +123,7 @@ pub struct Dangling<'a> {
 pub enum Checked {
     /// The check found room, as the recorded calls after it show.
     Passed,
-    /// It found a limit used up, and a person has raised it since.
+    /// It found a limit used up, and a person has raised it since: check again.
     Raised,
     /// It found a limit used up.
     Exceeded(Limit),
@@ -139,18 +140,14 @@ impl Replay {
     pub fn new(run: RunId, log: Vec<EventEnvelope>) -> Result<Self, LogError> {
         let mut lanes: HashMap<Lane, Track> = HashMap::new();
         let mut settled = HashMap::new();
-        let mut resolved = HashMap::new();
+        let mut cleared = HashMap::new();
         let mut unclaimed = 0;
         let mut state = RunState::NotStarted;
-        let mut expected = Seq::FIRST;
+        if let Some(first) = log.first().filter(|first| first.run_id != run) {
+            let why = format!("it belongs to run {}", first.run_id);
+            return Err(LogError::Corrupt { run, seq: Seq::FIRST, why });
+        }
         for (index, envelope) in log.iter().enumerate() {
-            let corrupt = |why: String| LogError::Corrupt { run, seq: expected, why };
-            if envelope.run_id != run {
-                return Err(corrupt(format!("it belongs to run {}", envelope.run_id)));
-            }
-            if envelope.seq != expected {
-                return Err(corrupt(format!("event {} stands in its place", envelope.seq)));
-            }
             state = state.apply(envelope)?;
             match (&envelope.event, envelope.event.role()) {
                 (_, Role::Asked) => {
@@ -160,14 +157,16 @@ impl Replay {
                 (_, Role::Settles(intent)) => {
                     settled.insert(intent, index);
                 }
-                (Event::Resolved { intent, .. }, _) => {
-                    resolved.insert(*intent, index);
+                (Event::Resolved { intent, resolution: Resolution::Outcome(_), .. }, _) => {
+                    settled.insert(*intent, index);
+                }
+                (Event::Resolved { intent, resolution: Resolution::NotDone {}, .. }, _) => {
+                    cleared.insert(*intent, index);
                 }
                 _ => {}
             }
-            expected = expected.next();
         }
-        Ok(Self { run, log, lanes, settled, resolved, unclaimed, state })
+        Ok(Self { run, log, lanes, settled, cleared, unclaimed, state })
     }
 
     /// The state that the log leaves.
@@ -197,7 +196,7 @@ impl Replay {
         };
         let side =
             |hash: &str, input: &Value| json!({"kind": "run_started", "agent_hash": hash, "input": input});
-        if recorded_hash == agent_hash && first_difference(recorded_input, input).is_none() {
+        if recorded_hash == agent_hash && same(recorded_input, input) {
             return Ok(true);
         }
         let (recorded, asked) = (side(recorded_hash, recorded_input), side(agent_hash, input));
@@ -225,20 +224,22 @@ impl Replay {
         if !ask.agrees_with(&self.log[index].event) {
             return Err(self.disagreement(index, lane, ordinal, ask));
         }
-        let track = self.lanes.get_mut(lane).expect("a recorded call has a track");
-        track.next += 1;
-        track.made += 1;
-        self.unclaimed -= 1;
+        // A run that was cancelled in the middle of a call has an end, and nothing may be done after it.
+        if let Some(end) = self.closing().filter(|_| !self.settled.contains_key(&self.log[index].seq)) {
+            return Err(self.divergence(end.seq, &end.lane, None, describe(&end.event), ask.describe()));
+        }
+        self.claim(lane);
         Ok(Found { ordinal, step: self.step(index) })
     }
 
-    /// The code checks its budget in a lane before it goes on.
+    /// The code checks its budget in a lane before it goes on. After [`Checked::Raised`] it checks again, since
+    /// the next limit may be used up too.
     pub fn check_budget(&mut self, lane: &Lane) -> Checked {
-        let Some(track) = self.lanes.get_mut(lane) else {
-            return if self.unclaimed == 0 { Checked::Live } else { Checked::Passed };
-        };
-        let Some(index) = track.calls.get(track.next).copied() else {
-            return if self.unclaimed == 0 { Checked::Live } else { Checked::Passed };
+        let recorded = self.lanes.get(lane).and_then(|track| track.calls.get(track.next)).copied();
+        let Some(index) = recorded else {
+            // Past the end of a run no check is live; what the code asks for next will diverge.
+            let live = self.is_live() && self.closing().is_none();
+            return if live { Checked::Live } else { Checked::Passed };
         };
         let Event::BudgetExceeded { limit, allowed, .. } = self.log[index].event else {
             return Checked::Passed;
@@ -249,9 +250,7 @@ impl Replay {
         if !raised {
             return Checked::Exceeded(limit);
         }
-        track.next += 1;
-        track.made += 1;
-        self.unclaimed -= 1;
+        self.claim(lane);
         Checked::Raised
     }
 
@@ -288,21 +287,26 @@ impl Replay {
         first.map(|index| &self.log[index])
     }
 
+    /// Moves a lane past its next recorded call.
+    fn claim(&mut self, lane: &Lane) {
+        let track = self.lanes.get_mut(lane).expect("a recorded call has a track");
+        track.next += 1;
+        track.made += 1;
+        self.unclaimed -= 1;
+    }
+
     fn step(&self, index: usize) -> Step<'_> {
         let envelope = &self.log[index];
         if let Some(settled) = self.settled.get(&envelope.seq) {
             return Step::Recorded(match &self.log[*settled].event {
                 Event::ModelCallCompleted { response, .. } => Settled::Answered(response),
                 Event::ModelCallFailed { error, .. } => Settled::Failed(error),
-                Event::ToolCallCompleted { outcome, .. } => Settled::Outcome(outcome),
+                Event::ToolCallCompleted { outcome, .. }
+                | Event::Resolved { resolution: Resolution::Outcome(outcome), .. } => {
+                    Settled::Outcome(outcome)
+                }
                 _ => unreachable!("only these settle an intent"),
             });
-        }
-        let word = self.resolved.get(&envelope.seq).copied();
-        if let Some(Event::Resolved { resolution: Resolution::Outcome(outcome), .. }) =
-            word.map(|word| &self.log[word].event)
-        {
-            return Step::Recorded(Settled::Outcome(outcome));
         }
         let is_drive = |later: &&EventEnvelope| matches!(later.event, Event::DriveStarted { .. });
         let (effect, idempotency_key) = match &envelope.event {
@@ -316,7 +320,10 @@ impl Replay {
             drives_since: self.log[index..].iter().filter(is_drive).count() as u64,
             effect,
             idempotency_key,
-            cleared: word.is_some_and(|word| !self.log[word..].iter().any(|later| is_drive(&later))),
+            cleared: self
+                .cleared
+                .get(&envelope.seq)
+                .is_some_and(|word| !self.log[*word..].iter().any(|later| is_drive(&later))),
         })
     }
 
@@ -360,7 +367,7 @@ impl Ask<'_> {
                 Event::ModelCallRequested { request_hash: recorded, .. },
             ) => request_hash == recorded,
             (Ask::ToolCall { tool, input }, Event::ToolCallRequested { tool: name, input: recorded, .. }) => {
-                tool == name && first_difference(recorded, input).is_none()
+                tool == name && same(recorded, input)
             }
             _ => false,
         }
