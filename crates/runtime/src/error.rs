@@ -38,24 +38,8 @@ pub enum RuntimeError {
         run: RunId,
     },
     /// Nothing can find out whether a write happened; a person has to say.
-    #[error(
-        "run {run} waits for a person: whether {tool} (event {intent}) was done is unknown: {why}; find out, then \
-         `relight resolve {run} {intent}`, and resume the run"
-    )]
-    NeedsReconciliation {
-        /// The run.
-        run: RunId,
-        /// The write's intent.
-        intent: Seq,
-        /// The tool's name.
-        tool: String,
-        /// What the tool was given.
-        input: Value,
-        /// The key that the tool was given.
-        idempotency_key: Option<String>,
-        /// Why nothing could find out.
-        why: String,
-    },
+    #[error(transparent)]
+    NeedsReconciliation(#[from] Box<UnknownWrite>),
     /// A limit is used up.
     #[error(
         "run {run} has used up its limit on {limit}; raise it with `relight resume {run} --raise {limit}=N`"
@@ -88,7 +72,7 @@ pub enum RuntimeError {
         /// The run.
         run: RunId,
         /// Who drives it.
-        process: Process,
+        process: Box<Process>,
     },
     /// A person spoke of an event that does not wait for their word.
     #[error(
@@ -121,4 +105,26 @@ impl RuntimeError {
     pub fn failed(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Failed { code: code.into(), message: message.into() }
     }
+}
+
+/// A write whose outcome is unknown, with what a person needs to find out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error(
+    "run {run} waits for a person: whether {tool} (event {intent}) was done is unknown: {why}; find out, then \
+     `relight resolve {run} {intent}`, and resume the run"
+)]
+#[non_exhaustive]
+pub struct UnknownWrite {
+    /// The run.
+    pub run: RunId,
+    /// The write's intent.
+    pub intent: Seq,
+    /// The tool's name.
+    pub tool: String,
+    /// What the tool was given.
+    pub input: Value,
+    /// The key that the tool was given.
+    pub idempotency_key: String,
+    /// Why nothing could find out.
+    pub why: String,
 }

@@ -24,7 +24,7 @@ mod tool;
 
 pub use agent::{Agent, AgentBuilder};
 pub use ctx::{ModelTurn, RunCtx};
-pub use error::RuntimeError;
+pub use error::{RuntimeError, UnknownWrite};
 pub use observer::{Notice, Observer};
 pub use process::{is_alive, this_process};
 pub use relight_core::budget::{Budget, Limit};

@@ -12,7 +12,7 @@ use tokio::time::{Duration, timeout};
 
 use super::{Driver, RunCtx};
 use crate::{
-    error::RuntimeError,
+    error::{RuntimeError, UnknownWrite},
     observer::Notice,
     process::is_alive,
     schema::Schema,
@@ -215,14 +215,14 @@ impl RunCtx {
             self.sequencer.queue(&self.lane, Event::suspended(reason))?;
             self.sequencer.flush().await?;
         }
-        Err(RuntimeError::NeedsReconciliation {
+        Err(RuntimeError::NeedsReconciliation(Box::new(UnknownWrite {
             run: self.run,
             intent,
             tool: tool.spec().name.clone(),
             input: attempt.input,
-            idempotency_key: Some(attempt.key),
+            idempotency_key: attempt.key,
             why,
-        })
+        })))
     }
 }
 

@@ -244,8 +244,9 @@ impl Runtime {
                 ctx.fail(&code, &message).await?;
                 Ok(RunOutcome::Failed { code, message })
             }
-            Err(RuntimeError::NeedsReconciliation { intent, why, .. }) => {
-                Ok(RunOutcome::Waiting { reason: WaitReason::Reconciliation { intent, why } })
+            Err(RuntimeError::NeedsReconciliation(write)) => {
+                let reason = WaitReason::Reconciliation { intent: write.intent, why: write.why };
+                Ok(RunOutcome::Waiting { reason })
             }
             Err(RuntimeError::OverBudget { limit, .. }) => {
                 Ok(RunOutcome::Waiting { reason: WaitReason::Budget { limit } })
@@ -270,7 +271,7 @@ fn refuse_while_driven(run: RunId, log: &[EventEnvelope]) -> Result<(), RuntimeE
     });
     match last {
         Some(process) if process != this_process() && is_alive(process) == Some(true) => {
-            Err(RuntimeError::StillDriven { run, process: process.clone() })
+            Err(RuntimeError::StillDriven { run, process: Box::new(process.clone()) })
         }
         _ => Ok(()),
     }
