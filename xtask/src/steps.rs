@@ -53,16 +53,20 @@ impl Steps {
     pub(crate) fn finish(self) -> Result<(), String> {
         let took = seconds(self.started.elapsed());
         if self.failed.is_empty() {
-            println!("\n{} steps passed ({took})", self.done);
+            println!("{} passed ({took})", counted(self.done));
             return Ok(());
         }
-        let mut message = format!("{} of {} steps failed ({took}):", self.failed.len(), self.done);
+        let mut message = format!("{} of {} failed ({took}):", self.failed.len(), counted(self.done));
         for Failure { step, output } in &self.failed {
             let first = output.lines().find(|line| line.contains("error")).unwrap_or("see above");
             message.push_str(&format!("\n  {step}: {}", first.trim()));
         }
         Err(message)
     }
+}
+
+fn counted(steps: usize) -> String {
+    if steps == 1 { "1 step".to_owned() } else { format!("{steps} steps") }
 }
 
 /// A duration as people read it: `0.4 s`, `2 min 5 s`.

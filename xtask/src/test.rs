@@ -2,32 +2,45 @@
 
 use std::io::{BufRead as _, BufReader, PipeReader};
 use std::process::{Child, Command};
+use std::time::Instant;
 
-use crate::cargo::{self, cargo};
+use crate::cargo::cargo;
 use crate::metadata::Workspace;
 use crate::needs::{self, Install};
-use crate::steps::{Outcome, Steps};
+use crate::steps::seconds;
 use crate::suites::Suites;
 
-/// Builds the binary that tests start, then runs all tests; `cargo_args` narrow what is run.
+/// Builds everything, with the binary that tests start, then runs all tests; `cargo_args` narrow what is run.
 pub(crate) fn run(install: Install, cargo_args: &[String]) -> Result<(), String> {
     needs::provide(needs::FOR_TESTS, install)?;
     let workspace = Workspace::read()?;
-    let profile: &[&str] = if cargo_args.iter().any(|arg| arg == "--release") { &["--release"] } else { &[] };
+    let narrowed = cargo_args.iter().any(|arg| arg == "-p" || arg.starts_with("--package"));
+    let release = cargo_args.iter().any(|arg| arg == "--release");
 
-    let mut steps = Steps::start();
-    steps.step("building the relight binary", || {
-        let mut build =
-            cargo(["build", "--quiet", "--locked", "--package", "relight-cli", "--bin", "relight"]);
-        cargo::run(build.args(profile)).map(|_| Outcome::Passed)
-    });
-    steps.finish()?;
+    println!("building the tests and the relight binary");
+    let started = Instant::now();
+    let mut build = cargo(["build"]);
+    if narrowed {
+        build.args(["--package", "relight-cli", "--bin", "relight"]);
+    } else {
+        // All in one, with the tests: development dependencies switch on features, and what was built without them
+        // would be built once more.
+        build.args(["--workspace", "--bins", "--tests", "--examples"]);
+    }
+    if release {
+        build.arg("--release");
+    }
+    let status = build.status().map_err(|error| format!("cannot start {build:?}: {error}"))?;
+    if !status.success() {
+        return Err("the build failed; see above".to_owned());
+    }
+    println!("built ({})", seconds(started.elapsed()));
 
-    let folder = if profile.is_empty() { "debug" } else { "release" };
+    let folder = if release { "release" } else { "debug" };
     let binary = workspace.target_directory.join(folder).join("relight");
-    let mut command = cargo(["test", "--locked", "--no-fail-fast"]);
+    let mut command = cargo(["test", "--no-fail-fast"]);
     // With targets unnamed, cargo runs unit, integration and doc tests and builds the examples, but no benches.
-    if !cargo_args.iter().any(|arg| arg == "-p" || arg.starts_with("--package")) {
+    if !narrowed {
         command.arg("--workspace");
     }
     command.args(cargo_args).env("RELIGHT_BIN", binary);

@@ -24,10 +24,13 @@ pub(crate) fn check() -> Result<usize, String> {
     collect(&root, &root, &mut files)?;
     files.sort();
 
-    let mut findings = edges::check(&Workspace::read()?.packages);
+    let packages = Workspace::read()?.packages;
+    let members: Vec<&Path> =
+        packages.iter().filter_map(|p| p.manifest_path.strip_prefix(&root).ok()).collect();
+    let mut findings = edges::check(&packages);
     for (path, text) in &files {
         findings.extend(text::check(path, text));
-        if path.ends_with("/Cargo.toml") {
+        if members.contains(&Path::new(path)) {
             findings.extend(manifest::check(path, text));
         }
     }
