@@ -27,9 +27,13 @@ impl Suites {
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(name) = suite_name(line) {
             self.suites.push(Suite { name, counts: Counts::default() });
-        } else if let (Some(counts), Some(suite)) = (Counts::parse(line), self.suites.last_mut()) {
-            // Doc tests of one package report in several parts.
-            suite.counts.add(counts);
+        } else if let Some(counts) = Counts::parse(line) {
+            match self.suites.last_mut() {
+                // Doc tests of one package report in several parts.
+                Some(suite) => suite.counts.add(counts),
+                // A quiet cargo names no suites.
+                None => self.suites.push(Suite { name: "tests".to_owned(), counts }),
+            }
         }
     }
 
@@ -165,6 +169,16 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 ",
         );
         assert_eq!(read(GREEN).verdict(true, true), Ok(()));
+    }
+
+    #[test]
+    fn a_quiet_run_is_still_counted() {
+        let quiet: String = GREEN
+            .lines()
+            .filter(|line| line.starts_with("test result"))
+            .map(|l| l.to_owned() + "\n")
+            .collect();
+        assert!(read(&quiet).to_string().ends_with("6 passed, 0 failed\n"));
     }
 
     #[test]
