@@ -26,6 +26,7 @@
 mod answer;
 mod connection;
 pub mod faults;
+pub mod paired;
 mod plan;
 mod request;
 mod script;
