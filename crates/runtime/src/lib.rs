@@ -23,7 +23,7 @@ mod sources;
 mod tool;
 
 pub use agent::{Agent, AgentBuilder};
-pub use ctx::{ModelTurn, RunCtx};
+pub use ctx::{ModelTurn, Recording, RunCtx};
 pub use error::{RuntimeError, UnknownWrite};
 pub use observer::{Notice, Observer};
 pub use process::{is_alive, this_process};

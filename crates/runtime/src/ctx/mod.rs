@@ -63,8 +63,19 @@ pub struct RunCtx {
     driver: Driver,
     /// What the next request is recorded against; built when the first one is live.
     transcript: Option<Transcript>,
+    recording: Recording,
     /// A model error that the code was given and that is history only if the code goes on.
     failure: Option<(relight_core::Seq, LlmError)>,
+}
+
+/// How much of a model request is recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Recording {
+    /// All of it, each message once: anybody can see later what the model was asked.
+    #[default]
+    Full,
+    /// Its hash only: what was asked stays out of the log, and a divergence shows hashes.
+    HashOnly,
 }
 
 /// Whether the context may be used.
@@ -142,8 +153,16 @@ impl RunCtx {
             phase: Phase::Fresh,
             driver,
             transcript: None,
+            recording: Recording::Full,
             failure: None,
         })
+    }
+
+    /// The same context, which records this much of the requests that it makes from now on.
+    #[must_use]
+    pub const fn with_recording(mut self, recording: Recording) -> Self {
+        self.recording = recording;
+        self
     }
 
     /// The run.

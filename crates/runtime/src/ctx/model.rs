@@ -1,7 +1,7 @@
 //! Model calls: recorded before they are made and when they end, and never made again once recorded.
 
 use relight_core::{
-    Digest, Event, EventEnvelope, Lane, LogError, TokenUsage,
+    Digest, Event, EventEnvelope, Lane, LogError, RunId, Seq, TokenUsage,
     replay::{Ask, Settled, Step},
     request::{self, Transcript},
 };
@@ -11,7 +11,7 @@ use relight_llm::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::RunCtx;
+use super::{Recording, RunCtx};
 use crate::{error::RuntimeError, observer::Notice};
 
 /// A model's answer.
@@ -106,13 +106,7 @@ impl RunCtx {
             }
             Step::Live => {
                 self.prepare_live()?;
-                let (messages, rest) = outline(request);
-                let message = |index: usize| request.messages()[index].to_value();
-                let recorded = self.transcript()?.record(&messages, &rest, message);
-                let event = Event::model_call_requested(request_hash, Some(recorded));
-                let intent = self.sequencer.queue(&self.lane, event)?;
-                self.transcript()?.requested(intent, messages, rest);
-                intent
+                self.queue_request(request)?
             }
         };
         self.sequencer.flush().await?;
@@ -130,6 +124,19 @@ impl RunCtx {
         self.sequencer.flush().await?;
         self.transcript()?.answered(response.to_message().digest(), completion);
         Ok(ModelTurn { response, usage, delivery: Some(delivery) })
+    }
+
+    fn queue_request(&mut self, request: &MessageRequest) -> Result<Seq, RuntimeError> {
+        let hash = request.hash();
+        if self.recording == Recording::HashOnly {
+            return self.sequencer.queue(&self.lane, Event::model_call_requested(hash, None));
+        }
+        let (messages, rest) = outline(request);
+        let message = |index: usize| request.messages()[index].to_value();
+        let recorded = self.transcript()?.record(&messages, &rest, message);
+        let intent = self.sequencer.queue(&self.lane, Event::model_call_requested(hash, Some(recorded)))?;
+        self.transcript()?.requested(intent, messages, rest);
+        Ok(intent)
     }
 
     /// What the next request is recorded against; read from the log when the first call is live.
@@ -154,7 +161,7 @@ async fn ask(
     stream.into_reply().await
 }
 
-fn replayed(run: relight_core::RunId, settled: Settled<'_>) -> Result<ModelTurn, RuntimeError> {
+fn replayed(run: RunId, settled: Settled<'_>) -> Result<ModelTurn, RuntimeError> {
     match settled {
         Settled::Answered(response) => {
             let response = read::<MessageResponse>(run, response)?;
@@ -165,10 +172,10 @@ fn replayed(run: relight_core::RunId, settled: Settled<'_>) -> Result<ModelTurn,
     }
 }
 
-fn read<T: DeserializeOwned>(run: relight_core::RunId, value: &Value) -> Result<T, RuntimeError> {
+fn read<T: DeserializeOwned>(run: RunId, value: &Value) -> Result<T, RuntimeError> {
     T::deserialize(value).map_err(|error| {
         let what = format!("a model's answer that this version cannot read: {error}");
-        RuntimeError::Log(LogError::Newer { run, seq: relight_core::Seq::FIRST, what })
+        RuntimeError::Log(LogError::Newer { run, seq: Seq::FIRST, what })
     })
 }
 

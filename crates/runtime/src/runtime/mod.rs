@@ -10,7 +10,7 @@ use relight_store::EventStore;
 use serde_json::Value;
 
 use crate::{
-    RunCtx, RuntimeError,
+    Recording, RunCtx, RuntimeError,
     observer::{Observer, Unobserved},
     process::{is_alive, this_process},
     sources::{ClockFn, RandomFn, system_clock, system_random},
@@ -137,12 +137,19 @@ pub struct Runtime {
     clock: ClockFn,
     random: RandomFn,
     observer: Arc<dyn Observer>,
+    recording: Recording,
 }
 
 impl Runtime {
     /// A runtime over a store, with the system's clock and entropy.
     pub fn new(store: Arc<dyn EventStore>) -> Self {
-        Self { store, clock: system_clock(), random: system_random(), observer: Arc::new(Unobserved) }
+        Self {
+            store,
+            clock: system_clock(),
+            random: system_random(),
+            observer: Arc::new(Unobserved),
+            recording: Recording::Full,
+        }
     }
 
     /// The same with another clock.
@@ -163,6 +170,13 @@ impl Runtime {
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
+        self
+    }
+
+    /// The same, with this much of each model request recorded.
+    #[must_use]
+    pub const fn with_recording(mut self, recording: Recording) -> Self {
+        self.recording = recording;
         self
     }
 
@@ -233,7 +247,8 @@ impl Runtime {
         labels: BTreeMap<String, String>,
     ) -> Result<RunOutcome, RuntimeError> {
         let (store, clock, random) = (self.store.clone(), self.clock.clone(), self.random.clone());
-        let mut ctx = RunCtx::driven(store, run, log, clock, random, self.observer.clone())?;
+        let mut ctx = RunCtx::driven(store, run, log, clock, random, self.observer.clone())?
+            .with_recording(self.recording);
         ctx.begin_labelled(workflow.agent_hash(), input.clone(), labels).await?;
         match workflow.run(&mut ctx, input).await {
             Ok(output) => {
