@@ -17,18 +17,7 @@ pub(crate) fn run(install: Install) -> Result<(), String> {
 
     steps.step("house rules", || tidy::check().map(|_| Outcome::Passed));
     steps.step("formatting", || passes(&mut cargo(["fmt", "--all", "--", "--check"])));
-    steps.step("dependencies: bans, licences, sources", || {
-        passes(&mut cargo([
-            "deny",
-            "--all-features",
-            "--log-level",
-            "error",
-            "check",
-            "bans",
-            "licenses",
-            "sources",
-        ]))
-    });
+    steps.step("dependencies: bans, licences, sources", dependencies);
     steps.step("dependencies: advisories", advisories);
     for package in &workspace.packages {
         for set in features::sets(&package.features) {
@@ -50,13 +39,41 @@ pub(crate) fn run(install: Install) -> Result<(), String> {
 }
 
 fn clippy(package: &str, targets: &[&str], features: &[String]) -> Command {
-    let mut command = cargo(["clippy", "--quiet", "--locked", "--package", package]);
+    let mut command = cargo(["clippy", "--quiet", "--locked", "--no-deps", "--package", package]);
     command.args(targets).args(features).args(["--", "--deny", "warnings"]);
     command
 }
 
 fn passes(command: &mut Command) -> Result<Outcome, String> {
     cargo::run(command).map(|_| Outcome::Passed)
+}
+
+/// What `deny.toml` allows; packages that come in several versions are named, as they cost time and space.
+fn dependencies() -> Result<Outcome, String> {
+    let printed = cargo::run(&mut cargo([
+        "deny",
+        "--all-features",
+        "--log-level",
+        "warn",
+        "check",
+        "--hide-inclusion-graph",
+        "bans",
+        "licenses",
+        "sources",
+    ]))?;
+    let several = several_versions(&printed);
+    if several.is_empty() {
+        return Ok(Outcome::Passed);
+    }
+    Ok(Outcome::Announce(format!("in more than one version: {}", several.join(", "))))
+}
+
+/// Reads `warning[duplicate]: found 2 duplicate entries for crate 'digest'`.
+fn several_versions(printed: &str) -> Vec<&str> {
+    printed
+        .lines()
+        .filter_map(|line| line.split_once("duplicate entries for crate '")?.1.strip_suffix('\''))
+        .collect()
 }
 
 /// Known holes in dependencies, where their database can be reached; where it cannot, that is said.
@@ -101,3 +118,30 @@ fn ends_within(limit: Duration, mut child: Child) -> Result<(), String> {
 }
 
 const FETCH_LIMIT: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_in_several_versions_are_named() {
+        let printed = "warning[duplicate]: found 2 duplicate entries for crate 'digest'\n  digest 0.10.7\n\
+                       warning[duplicate]: found 3 duplicate entries for crate 'getrandom'\nbans ok";
+        assert_eq!(several_versions(printed), ["digest", "getrandom"]);
+    }
+
+    #[test]
+    fn a_command_that_fails_gives_its_last_line() {
+        let mut failing = Command::new("sh");
+        failing.args(["-c", "echo first >&2; echo last >&2; exit 1"]).stderr(Stdio::piped());
+        assert_eq!(ends_within(FETCH_LIMIT, failing.spawn().unwrap()), Err("last".to_owned()));
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended() {
+        let mut endless = Command::new("sh");
+        let child = endless.args(["-c", "exec sleep 1000"]).spawn().unwrap();
+        let error = ends_within(Duration::from_millis(5), child).unwrap_err();
+        assert!(error.starts_with("no end after"), "{error}");
+    }
+}

@@ -42,7 +42,11 @@ impl Steps {
             Ok(Outcome::Passed) => println!("ok ({took})"),
             Ok(Outcome::Announce(notice)) => println!("ok ({took})\n    NOTE: {notice}"),
             Err(output) => {
-                println!("FAILED ({took})\n{output}");
+                // One fault in a shared package fails many steps; it is shown once.
+                match self.failed.iter().find(|earlier| essence(&earlier.output) == essence(&output)) {
+                    Some(earlier) => println!("FAILED ({took}), as {:?} did", earlier.step),
+                    None => println!("FAILED ({took})\n{output}"),
+                }
                 self.failed.push(Failure { step: name.to_owned(), output });
             }
         }
@@ -63,6 +67,14 @@ impl Steps {
         }
         Err(message)
     }
+}
+
+/// What a compiler says but for its closing lines, which count the targets that it failed for.
+fn essence(output: &str) -> Vec<&str> {
+    output
+        .lines()
+        .filter(|line| !line.contains("could not compile") && !line.contains("build failed"))
+        .collect()
 }
 
 fn counted(steps: usize) -> String {
@@ -101,6 +113,15 @@ mod tests {
         let message = steps.finish().unwrap_err();
         assert!(message.starts_with("1 of 2 steps failed"), "{message}");
         assert!(message.ends_with("first: error: it broke"), "{message}");
+    }
+
+    #[test]
+    fn the_same_fault_in_two_targets_is_one() {
+        let library = "error: it broke\nerror: could not compile `a` (lib)";
+        let tests =
+            "error: it broke\nwarning: build failed, waiting\nerror: could not compile `a` (lib test)";
+        assert_eq!(essence(library), essence(tests));
+        assert_ne!(essence(library), essence("error: something else"));
     }
 
     #[test]

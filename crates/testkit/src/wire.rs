@@ -21,7 +21,9 @@ pub(crate) fn stream(message: &Message, request: &RequestBody) -> Vec<Event> {
     start["stop_reason"] = Value::Null;
     start["stop_sequence"] = Value::Null;
     start["usage"] = usage.clone();
-    start["usage"]["output_tokens"] = json!(1);
+    if let Some(placeholder) = start["usage"].get_mut("output_tokens") {
+        *placeholder = json!(1);
+    }
 
     let mut events = vec![json!({ "type": "message_start", "message": start })];
     for (index, block) in message.blocks.iter().enumerate() {
@@ -37,11 +39,14 @@ pub(crate) fn stream(message: &Message, request: &RequestBody) -> Vec<Event> {
         );
         events.push(json!({ "type": "content_block_stop", "index": index }));
     }
-    events.push(json!({
+    let mut end = json!({
         "type": "message_delta",
         "delta": { "stop_reason": message.stop_reason, "stop_sequence": message.stop_sequence },
-        "usage": { "output_tokens": usage["output_tokens"] },
-    }));
+    });
+    if let Some(output_tokens) = usage.get("output_tokens") {
+        end["usage"] = json!({ "output_tokens": output_tokens });
+    }
+    events.push(end);
     events.push(json!({ "type": "message_stop" }));
     events.iter().enumerate().map(|(index, event)| encode(event, index)).collect()
 }
@@ -268,6 +273,15 @@ mod tests {
             json!({ "input_tokens": 9, "cache_read_input_tokens": 4, "output_tokens": 1 })
         );
         assert_eq!(events[events.len() - 2]["usage"], json!({ "output_tokens": 16 }));
+    }
+
+    #[test]
+    fn a_usage_that_is_none_of_the_apis_is_sent_as_it_is() {
+        for usage in [json!({ "input_tokens": 9 }), json!(7), Value::Null] {
+            let events = events(Answer::text("a").usage(usage.clone()));
+            assert_eq!(events[0]["message"]["usage"], usage);
+            assert_eq!(events[events.len() - 2].get("usage"), None);
+        }
     }
 
     proptest! {
