@@ -4,18 +4,29 @@
 //! |---|---|
 //! | ask something | [`MessageRequest`], [`Message`], [`Tool`] |
 //! | read the answer | [`MessageResponse`], [`ContentBlock`], [`StopReason`], [`Usage`] |
+//! | reach a server | `Client`, `Config` (feature `http`) |
 //! | bring a model of one's own | [`Provider`], [`MessageStream`] |
 //! | put a stream together | [`StreamEvent`], [`Fold`] |
 //! | know what failed | [`LlmError`] |
 //! | know what a request's identity is | [`mod@hash`] |
+//!
+//! Everything but the client is pure and compiles without features: [`sse`] finds events in bytes, [`messages`] speaks
+//! the protocol, [`Fold`] puts answers together, [`retry`] decides about another try.
 
+#[cfg(feature = "http")]
+mod client;
 mod error;
 mod event;
 mod fold;
 pub mod hash;
+pub mod messages;
 mod provider;
+pub mod retry;
+pub mod sse;
 mod vocabulary;
 
+#[cfg(feature = "http")]
+pub use client::{Client, Config};
 pub use error::{ErrorKind, LlmError, Stage};
 pub use event::StreamEvent;
 pub use fold::Fold;

@@ -13,7 +13,7 @@ use crate::event::StreamEvent;
 use crate::fold::Fold;
 use crate::vocabulary::{MessageRequest, MessageResponse};
 
-/// Something that answers requests: a [`Client`](crate::Client), or one's own.
+/// Something that answers requests: a `Client`, or one's own.
 ///
 /// # Examples
 ///
@@ -171,7 +171,11 @@ impl MessageStream {
         }
     }
 
-    fn with_progress(&self, error: LlmError) -> LlmError {
+    /// The error with what the stream knows: the answer so far, and the server's name for the call.
+    fn with_progress(&self, mut error: LlmError) -> LlmError {
+        if error.request_id.is_none() {
+            error.request_id.clone_from(&self.delivery.request_id);
+        }
         match (self.fold.has_started(), &error.partial) {
             (true, None) => error.with_partial(self.fold.partial()).mid_stream(),
             (true, Some(_)) => error.mid_stream(),

@@ -1,0 +1,251 @@
+//! One HTTP exchange: the request goes out, the answer comes in, each wait with its limit.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures::Stream;
+use reqwest::header::HeaderMap;
+use reqwest::{Response, StatusCode, Url};
+
+use super::failure::{Failure, of_transport, server_of};
+use super::{ERROR_BODY_LIMIT, ERROR_BODY_TIMEOUT, Inner};
+use crate::error::{ErrorKind, LlmError};
+use crate::event::StreamEvent;
+use crate::messages::{self, Mode};
+use crate::provider::{Delivery, Transport};
+use crate::retry::Hints;
+use crate::sse;
+
+/// Sends a request and waits for the head of a successful answer.
+pub(super) async fn post(client: &Inner, mode: Mode, body: Bytes) -> Result<(Answer, Delivery), Failure> {
+    let accept = match mode {
+        Mode::Whole => "application/json",
+        Mode::Stream => "text/event-stream",
+    };
+    let request = client
+        .http
+        .post(client.endpoint.clone())
+        .header("accept", accept)
+        .headers(client.headers.clone())
+        .body(body);
+    let limit = client.config.first_event_timeout;
+    let response = tokio::time::timeout(limit, request.send())
+        .await
+        .map_err(|_| slow_start(&client.endpoint, limit))?
+        .map_err(|error| of_transport(error, &client.endpoint))?;
+
+    let status = response.status();
+    let delivery = delivery(response.headers());
+    let hints = hints(response.headers());
+    let answer = Answer {
+        response,
+        endpoint: client.endpoint.clone(),
+        silence: client.config.silence_timeout,
+        left: client.config.body_limit,
+        limit: client.config.body_limit,
+    };
+    if status == StatusCode::OK {
+        return Ok((answer, delivery));
+    }
+    Err(refusal(status, answer, hints).await.with_request_id(delivery.request_id))
+}
+
+/// The error for an answer with any other status than 200.
+async fn refusal(status: StatusCode, mut answer: Answer, hints: Hints) -> Failure {
+    answer.silence = answer.silence.min(ERROR_BODY_TIMEOUT);
+    answer.left = ERROR_BODY_LIMIT;
+    let mut body = Vec::new();
+    // What came before the connection broke or the limit was met still says more than the status alone.
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        body.extend_from_slice(&chunk);
+    }
+    let mut error = messages::error_of_body(status.as_u16(), &body);
+    if status.is_redirection() {
+        error.message = format!(
+            "{} redirects, which is not followed with a key; check the base URL",
+            server_of(&answer.endpoint)
+        );
+    }
+    error.retry_after = hints.retry_after;
+    Failure { error, hints }
+}
+
+/// A successful answer whose body is still to be read.
+pub(super) struct Answer {
+    response: Response,
+    endpoint: Url,
+    silence: Duration,
+    /// How many more bytes may come.
+    left: usize,
+    limit: usize,
+}
+
+impl Answer {
+    /// The next bytes of the body.
+    async fn chunk(&mut self) -> Result<Option<Bytes>, LlmError> {
+        let chunk = tokio::time::timeout(self.silence, self.response.chunk())
+            .await
+            .map_err(|_| silent(&self.endpoint, self.silence))?
+            .map_err(|error| of_transport(error, &self.endpoint))?;
+        if let Some(chunk) = &chunk {
+            self.left = self.left.checked_sub(chunk.len()).ok_or_else(|| {
+                let message = format!("over {} bytes; raise body_limit if it is meant to be", self.limit);
+                LlmError::new(ErrorKind::TooLarge, message)
+            })?;
+        }
+        Ok(chunk)
+    }
+
+    /// The whole body.
+    pub(super) async fn whole_body(mut self) -> Result<Vec<u8>, LlmError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+/// The events of a streamed answer.
+pub(super) struct EventSource {
+    answer: Answer,
+    decoder: sse::Decoder,
+    state: State,
+    /// How the body began, to show what came instead of events.
+    beginning: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// The body has ended cleanly; an event without its blank line may be left.
+    Ended,
+    Done,
+}
+
+impl EventSource {
+    pub(super) fn new(answer: Answer, event_limit: usize) -> EventSource {
+        let decoder = sse::Decoder::with_limit(event_limit);
+        EventSource { answer, decoder, state: State::Reading, beginning: Vec::new() }
+    }
+
+    /// The first event, for which there is a limit of its own, `waited` of which has passed.
+    pub(super) async fn first(&mut self, limit: Duration, waited: Duration) -> Result<StreamEvent, LlmError> {
+        let silence = std::mem::replace(&mut self.answer.silence, Duration::MAX);
+        let first = tokio::time::timeout(limit.saturating_sub(waited), self.next()).await;
+        self.answer.silence = silence;
+        match first {
+            Ok(Some(event)) => event,
+            Ok(None) => Err(self.nothing_came()),
+            Err(_) => Err(slow_start(&self.answer.endpoint, limit)),
+        }
+    }
+
+    /// The remaining events, in order.
+    pub(super) fn into_stream(self) -> impl Stream<Item = Result<StreamEvent, LlmError>> + Send {
+        futures::stream::unfold(self, async |mut source| {
+            let event = source.next().await?;
+            Some((event, source))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Result<StreamEvent, LlmError>> {
+        loop {
+            match self.decoded() {
+                Ok(Some(event)) => return Some(Ok(event)),
+                Err(error) => return Some(Err(self.fail(error))),
+                Ok(None) => {}
+            }
+            match self.state {
+                State::Reading => match self.answer.chunk().await {
+                    Ok(Some(chunk)) => self.take(&chunk),
+                    Ok(None) => self.state = State::Ended,
+                    Err(error) => return Some(Err(self.fail(error))),
+                },
+                State::Ended => {
+                    self.state = State::Done;
+                    let last = self.decoder.finish()?;
+                    return messages::decode_event(&last).transpose();
+                }
+                State::Done => return None,
+            }
+        }
+    }
+
+    /// The next event among the bytes that have come.
+    fn decoded(&mut self) -> Result<Option<StreamEvent>, LlmError> {
+        if self.state != State::Reading {
+            return Ok(None);
+        }
+        loop {
+            let event = self
+                .decoder
+                .next_event()
+                .map_err(|error| LlmError::new(ErrorKind::TooLarge, format!("{error} (event_limit)")))?;
+            let Some(event) = event else { return Ok(None) };
+            if let Some(event) = messages::decode_event(&event)? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn take(&mut self, chunk: &[u8]) {
+        const SHOWN: usize = 400;
+        if self.beginning.len() < SHOWN {
+            let more = chunk.len().min(SHOWN - self.beginning.len());
+            self.beginning.extend_from_slice(&chunk[..more]);
+        }
+        self.decoder.push(chunk);
+    }
+
+    fn fail(&mut self, error: LlmError) -> LlmError {
+        self.state = State::Done;
+        error
+    }
+
+    /// The error for a 200 that holds no event: often a server that knows no streams, or an error it forgot to frame.
+    fn nothing_came(&self) -> LlmError {
+        let body = String::from_utf8_lossy(&self.beginning);
+        match messages::decode_body(&self.beginning) {
+            Err(error) if error.kind != ErrorKind::Protocol => error,
+            _ if self.beginning.is_empty() => {
+                LlmError::new(ErrorKind::Truncated, "the stream ended before its first event")
+            }
+            _ => LlmError::new(ErrorKind::Protocol, format!("no event stream came, but: {}", body.trim())),
+        }
+    }
+}
+
+fn delivery(headers: &HeaderMap) -> Delivery {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let rate_limits = headers.iter().filter(|(name, _)| is_rate_limit(name.as_str()));
+    let rate_limits =
+        rate_limits.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));
+    Delivery {
+        transport: Transport::Http,
+        request_id: text("request-id").or_else(|| text("x-request-id")).map(str::to_owned),
+        rate_limits: rate_limits.collect(),
+        ..Delivery::default()
+    }
+}
+
+fn is_rate_limit(header: &str) -> bool {
+    ["anthropic-ratelimit-", "anthropic-priority-", "x-ratelimit-"]
+        .iter()
+        .any(|prefix| header.starts_with(prefix))
+}
+
+fn hints(headers: &HeaderMap) -> Hints {
+    Hints::read(|name| headers.get(name).and_then(|value| value.to_str().ok()), SystemTime::now())
+}
+
+fn slow_start(endpoint: &Url, limit: Duration) -> LlmError {
+    let message =
+        format!("{} did not begin to answer within {limit:?} (first_event_timeout)", server_of(endpoint));
+    LlmError::new(ErrorKind::Timeout, message)
+}
+
+fn silent(endpoint: &Url, limit: Duration) -> LlmError {
+    let message = format!("{} sent nothing for {limit:?} (silence_timeout)", server_of(endpoint));
+    LlmError::new(ErrorKind::Timeout, message)
+}

@@ -1,0 +1,513 @@
+//! The client against real sockets: what it sends, what it makes of answers, and when it tries again.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod support;
+
+use std::time::Duration;
+
+use relight_llm::{
+    Client, Config, ErrorKind, LlmError, Message, MessageRequest, MessageStream, Provider, Stage, StopReason,
+    StreamEvent, Transport,
+};
+use serde_json::{Value, json};
+use support::{Script, Server, answer, events};
+use tokio::sync::oneshot;
+
+fn config(server: &Server) -> Config {
+    Config::new().with_base_url(&server.url).with_max_retries(0)
+}
+
+fn client(server: &Server) -> Client {
+    Client::new(config(server)).unwrap()
+}
+
+fn request() -> MessageRequest {
+    MessageRequest::new("some-model", 256).push_message(Message::user("Hi"))
+}
+
+fn start() -> Value {
+    json!({ "type": "message_start", "message": { "id": "msg_1", "type": "message", "role": "assistant",
+        "model": "some-model", "content": [], "stop_reason": null, "stop_sequence": null,
+        "usage": { "input_tokens": 10, "output_tokens": 1 } } })
+}
+
+fn text(text: &str) -> Value {
+    json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": text } })
+}
+
+fn begun() -> Vec<Value> {
+    vec![
+        start(),
+        json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } }),
+        text("Hel"),
+    ]
+}
+
+fn whole() -> Vec<Value> {
+    let end = [
+        text("lo"),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn", "stop_sequence": null },
+                "usage": { "output_tokens": 5 } }),
+        json!({ "type": "message_stop" }),
+    ];
+    [begun(), end.to_vec()].concat()
+}
+
+fn body() -> Value {
+    json!({ "id": "msg_1", "role": "assistant", "model": "some-model",
+            "content": [{ "type": "text", "text": "Hello" }], "stop_reason": "end_turn",
+            "usage": { "input_tokens": 10, "output_tokens": 5 } })
+}
+
+fn say(status: u16, headers: &[(&str, &str)], body: impl ToString) -> Script {
+    Script::Say(answer(status, headers, &body.to_string()))
+}
+
+fn overloaded() -> Value {
+    json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } })
+}
+
+/// The texts that came, and how it ended.
+async fn read(mut stream: MessageStream) -> (String, Option<LlmError>) {
+    let mut text = String::new();
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(event) => text.push_str(event.text().unwrap_or_default()),
+            Err(error) => {
+                assert!(stream.next().await.is_none(), "nothing comes after an error");
+                return (text, Some(error));
+            }
+        }
+    }
+    (text, None)
+}
+
+#[tokio::test]
+async fn a_body_and_a_stream_of_any_content_type_are_the_same_answer() {
+    for content_type in ["text/event-stream", "application/json", "text/html; charset=latin1"] {
+        let headers = [("content-type", content_type)];
+        let server = Server::start([say(200, &headers, body()), say(200, &headers, events(&whole()))]).await;
+        let client = client(&server);
+        let sent = client.send(&request()).await.unwrap();
+        let streamed = client.stream(&request()).await.unwrap().into_reply().await.unwrap();
+        assert_eq!(sent.response, streamed.response);
+        assert_eq!(sent.response.text(), "Hello");
+        assert_eq!(sent.response.stop_reason, StopReason::EndTurn);
+        assert_eq!((sent.response.usage.input_tokens, sent.response.usage.output_tokens), (10, 5));
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_one_post_with_the_headers_of_the_api_and_no_key_unless_given() {
+    let server = Server::start([say(200, &[], body()), say(200, &[], events(&whole()))]).await;
+    client(&server).send(&request()).await.unwrap();
+    let config = config(&server)
+        .with_api_key("sk-1")
+        .with_beta("beta-a")
+        .with_beta("beta-b")
+        .with_header("x-trace", "t");
+    Client::new(config).unwrap().stream(&request()).await.unwrap().into_reply().await.unwrap();
+
+    let [plain, keyed] = &server.requests()[..] else { panic!("two requests") };
+    for request in [plain, keyed] {
+        assert!(request.head.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{}", request.head);
+        assert_eq!(request.header("anthropic-version"), ["2023-06-01"]);
+        assert_eq!(request.header("content-type"), ["application/json"]);
+        assert_eq!(request.header("accept-encoding"), ["identity"]);
+        assert_eq!(request.body["model"], "some-model");
+        assert_eq!(
+            request.body["messages"],
+            json!([{ "role": "user", "content": [{ "type": "text", "text": "Hi" }] }])
+        );
+    }
+    assert_eq!(plain.header("x-api-key").len() + plain.header("authorization").len(), 0);
+    assert_eq!(plain.body.get("stream"), None);
+    assert_eq!(keyed.header("x-api-key"), ["sk-1"]);
+    assert_eq!(keyed.header("anthropic-beta"), ["beta-a,beta-b"]);
+    assert_eq!(keyed.header("x-trace"), ["t"]);
+    assert_eq!(keyed.header("accept"), ["text/event-stream"]);
+    assert_eq!(keyed.body["stream"], true);
+}
+
+#[tokio::test]
+async fn how_an_answer_came_stands_beside_it() {
+    let headers = [("request-id", "req_1"), ("anthropic-ratelimit-requests-remaining", "9")];
+    let server = Server::start([say(200, &headers, events(&whole()))]).await;
+    let stream = client(&server).stream(&request()).await.unwrap();
+    let delivery = stream.delivery();
+    assert_eq!(delivery.transport, Transport::Http);
+    assert_eq!(delivery.request_id.as_deref(), Some("req_1"));
+    assert_eq!(delivery.rate_limits, [("anthropic-ratelimit-requests-remaining".to_owned(), "9".to_owned())]);
+    assert!(delivery.first_event.is_some());
+}
+
+#[tokio::test]
+async fn a_failure_before_the_first_event_is_tried_again() {
+    let soon = [("retry-after-ms", "1")];
+    for first in [
+        say(529, &soon, overloaded()),
+        say(500, &soon, ""),
+        say(400, &[soon[0], ("x-should-retry", "true")], ""),
+    ] {
+        let server = Server::start([first, say(200, &[], events(&whole()))]).await;
+        let client = Client::new(config(&server).with_max_retries(1)).unwrap();
+        let reply = client.stream(&request()).await.unwrap().into_reply().await.unwrap();
+        assert_eq!((reply.response.text().as_str(), reply.delivery.retries), ("Hello", 1));
+        let [first, second] = &server.requests()[..] else { panic!("two requests") };
+        assert_eq!(first.body, second.body);
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_tried_again_too() {
+    let server = Server::start([say(503, &[("retry-after", "0.001")], ""), say(200, &[], body())]).await;
+    let client = Client::new(config(&server).with_max_retries(1)).unwrap();
+    assert_eq!(client.send(&request()).await.unwrap().delivery.retries, 1);
+}
+
+#[tokio::test]
+async fn what_would_fail_again_is_not_tried_again() {
+    let refusals = [
+        say(400, &[], json!({ "error": { "type": "invalid_request_error", "message": "no" } })),
+        say(401, &[], ""),
+        say(429, &[("x-should-retry", "false")], ""),
+        say(429, &[("retry-after", "61")], ""),
+        say(301, &[("location", "http://127.0.0.1:1/v1/messages")], ""),
+        say(200, &[], "neither events nor an answer"),
+        say(200, &[], ""),
+    ];
+    for refusal in refusals {
+        let server = Server::start([refusal]).await;
+        let client = Client::new(config(&server).with_max_retries(5)).unwrap();
+        client.stream(&request()).await.unwrap_err();
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_error_names_the_status_the_code_the_request_and_the_wait() {
+    let refusal = json!({ "type": "error", "error": { "type": "rate_limit_error", "message": "slow down" } });
+    let headers = [("request-id", "req_1"), ("retry-after", "7")];
+    let server = Server::start([say(429, &headers, refusal)]).await;
+    let error = client(&server).send(&request()).await.unwrap_err();
+    assert_eq!(
+        (error.kind, error.stage, error.status),
+        (ErrorKind::RateLimited, Stage::BeforeAnswer, Some(429))
+    );
+    assert_eq!(error.code.as_deref(), Some("rate_limit_error"));
+    assert_eq!(error.request_id.as_deref(), Some("req_1"));
+    assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
+    assert!(error.to_string().contains("slow down"), "{error}");
+}
+
+#[tokio::test]
+async fn a_redirect_is_refused_and_the_key_goes_nowhere_else() {
+    let elsewhere = Server::start([say(200, &[], body())]).await;
+    let location = format!("{}/v1/messages", elsewhere.url);
+    for status in [301, 302, 307, 308] {
+        let server = Server::start([say(status, &[("location", &location)], "")]).await;
+        let client = Client::new(config(&server).with_api_key("sk-1")).unwrap();
+        let error = client.send(&request()).await.unwrap_err();
+        assert!(error.to_string().contains("redirect"), "{error}");
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_connection_names_the_server() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = Client::new(Config::new().with_base_url(&url).with_max_retries(0)).unwrap();
+    for error in [client.send(&request()).await.unwrap_err(), client.stream(&request()).await.unwrap_err()] {
+        assert_eq!(error.kind, ErrorKind::Connection);
+        assert!(
+            error.to_string().contains(&url) && error.to_string().contains("check the base URL"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_error_event_in_mid_stream_is_handed_out_and_never_retried() {
+    let broken = events(&[begun(), vec![overloaded()]].concat());
+    let server =
+        Server::start([say(200, &[("request-id", "req_1")], broken), say(200, &[], events(&whole()))]).await;
+    let client = Client::new(config(&server).with_max_retries(5)).unwrap();
+    let (text, error) = read(client.stream(&request()).await.unwrap()).await;
+    let error = error.unwrap();
+    assert_eq!(text, "Hel");
+    assert_eq!((error.kind, error.stage), (ErrorKind::Overloaded, Stage::MidStream));
+    assert!(error.to_string().starts_with("Stream error"), "{error}");
+    assert_eq!(error.request_id.as_deref(), Some("req_1"));
+    assert_eq!(error.partial.unwrap().text(), "Hel");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_error_event_that_comes_first_is_a_refusal() {
+    let server = Server::start([say(200, &[], events(&[overloaded()]))]).await;
+    let error = client(&server).stream(&request()).await.unwrap_err();
+    assert_eq!((error.kind, error.stage), (ErrorKind::Overloaded, Stage::BeforeAnswer));
+
+    let server =
+        Server::start([say(200, &[], events(&[overloaded()])), say(200, &[], events(&whole()))]).await;
+    let client = Client::new(config(&server).with_max_retries(1)).unwrap();
+    assert_eq!(client.stream(&request()).await.unwrap().delivery().retries, 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_is_an_error_with_the_partial_answer() {
+    let begun = events(&begun());
+    let clean_end = answer(200, &[], &begun);
+    let chunk = format!("{:x}\r\n{begun}\r\n", begun.len());
+    let broken_chunks = answer(200, &[("transfer-encoding", "chunked")], &chunk);
+    let short_body = answer(200, &[("content-length", "100000")], &begun);
+    let cases = [
+        (clean_end, ErrorKind::Truncated),
+        (broken_chunks, ErrorKind::Connection),
+        (short_body, ErrorKind::Connection),
+    ];
+    for (said, kind) in cases {
+        let server = Server::start([Script::Say(said)]).await;
+        let client = Client::new(config(&server).with_max_retries(5)).unwrap();
+        let stream = client.stream(&request()).await.unwrap();
+        let (text, error) = read(stream).await;
+        let error = error.unwrap();
+        assert_eq!((text.as_str(), error.kind, error.stage), ("Hel", kind, Stage::MidStream));
+        assert_eq!(error.partial.as_ref().unwrap().text(), "Hel");
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_last_event_counts_only_if_the_stream_ended_cleanly() {
+    let whole = events(&whole());
+    // The terminal event is gone, and the one before lacks its blank line.
+    let unterminated = whole.split("event: message_stop").next().unwrap().trim_end();
+    let server = Server::start([say(200, &[], unterminated)]).await;
+    let (text, error) = read(client(&server).stream(&request()).await.unwrap()).await;
+    assert_eq!((text.as_str(), error), ("Hello", None));
+
+    let server = Server::start([say(200, &[("content-length", "100000")], unterminated)]).await;
+    let (_, error) = read(client(&server).stream(&request()).await.unwrap()).await;
+    assert_eq!(error.unwrap().kind, ErrorKind::Connection);
+}
+
+#[tokio::test]
+async fn nothing_is_waited_for_after_the_terminal_event() {
+    let server = Server::start([Script::SayAndWait(answer(200, &[], &events(&whole())))]).await;
+    let (text, error) = read(client(&server).stream(&request()).await.unwrap()).await;
+    assert_eq!((text.as_str(), error), ("Hello", None));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_begin_to_answer_meets_the_first_limit_and_no_second_request() {
+    let head = answer(200, &[], "");
+    let comments = answer(200, &[], ": wait\n\nevent: soon\n\n");
+    for said in [String::new(), head, comments] {
+        let server = Server::start([Script::SayAndWait(said)]).await;
+        let config = config(&server).with_max_retries(5).with_first_event_timeout(Duration::from_millis(50));
+        let error = Client::new(config).unwrap().stream(&request()).await.unwrap_err();
+        assert_eq!((error.kind, error.stage), (ErrorKind::Timeout, Stage::BeforeAnswer));
+        assert!(error.to_string().contains("first_event_timeout"), "{error}");
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_meets_the_silence_limit() {
+    let server = Server::start([Script::SayAndWait(answer(200, &[], &events(&begun())))]).await;
+    let config = config(&server).with_silence_timeout(Duration::from_millis(50));
+    let (text, error) = read(Client::new(config).unwrap().stream(&request()).await.unwrap()).await;
+    let error = error.unwrap();
+    assert_eq!((text.as_str(), error.kind), ("Hel", ErrorKind::Timeout));
+    assert!(error.to_string().contains("silence_timeout"), "{error}");
+    assert_eq!(error.partial.unwrap().text(), "Hel");
+
+    let server = Server::start([Script::SayAndWait(answer(200, &[], "{\"id\":"))]).await;
+    let config = self::config(&server).with_silence_timeout(Duration::from_millis(50));
+    let error = Client::new(config).unwrap().send(&request()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_made_meets_the_connect_limit() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts; once the queue is full, further connections are left hanging.
+    let mut queued = Vec::new();
+    while let Ok(connected) =
+        tokio::time::timeout(Duration::from_millis(200), tokio::net::TcpStream::connect(address)).await
+    {
+        queued.push(connected.unwrap());
+    }
+    let url = format!("http://{address}");
+    let config =
+        Config::new().with_base_url(&url).with_max_retries(0).with_connect_timeout(Duration::from_millis(50));
+    let error = Client::new(config).unwrap().send(&request()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Connection);
+    assert!(error.to_string().contains(&url) && error.to_string().contains("time limit"), "{error}");
+}
+
+#[tokio::test]
+async fn answers_over_a_limit_are_refused_by_its_name() {
+    let large = events(&[begun(), vec![text(&"x".repeat(1000))]].concat());
+    let server = Server::start([say(200, &[], &large), say(200, &[], &large), say(200, &[], body())]).await;
+    let small_events = Client::new(config(&server).with_event_limit(500)).unwrap();
+    let (text, error) = read(small_events.stream(&request()).await.unwrap()).await;
+    let error = error.unwrap();
+    assert_eq!((text.as_str(), error.kind), ("Hel", ErrorKind::TooLarge));
+    assert!(error.to_string().contains("event_limit"), "{error}");
+
+    let small_bodies = Client::new(config(&server).with_body_limit(50)).unwrap();
+    for error in
+        [small_bodies.stream(&request()).await.unwrap_err(), small_bodies.send(&request()).await.unwrap_err()]
+    {
+        assert_eq!(error.kind, ErrorKind::TooLarge);
+        assert!(error.to_string().contains("body_limit"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_stream_is_shown() {
+    let server = Server::start([say(200, &[], overloaded()), say(200, &[], "<html>hello</html>")]).await;
+    let client = client(&server);
+    assert_eq!(client.stream(&request()).await.unwrap_err().kind, ErrorKind::Overloaded);
+    let error = client.stream(&request()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Protocol);
+    assert!(error.to_string().contains("<html>hello</html>"), "{error}");
+}
+
+#[tokio::test]
+async fn dropping_a_stream_hangs_up_and_leaves_the_client_usable() {
+    let (report, hung_up) = oneshot::channel();
+    let said = answer(200, &[], &events(&begun()));
+    let server = Server::start([Script::SayAndReport(said, report), say(200, &[], body())]).await;
+    let client = client(&server);
+    let mut stream = client.stream(&request()).await.unwrap();
+    assert!(matches!(stream.next().await, Some(Ok(StreamEvent::MessageStart { .. }))));
+    drop(stream);
+    tokio::time::timeout(Duration::from_secs(10), hung_up).await.unwrap().unwrap();
+    assert_eq!(client.send(&request()).await.unwrap().response.text(), "Hello");
+}
+
+#[tokio::test]
+async fn dropping_a_call_hangs_up_and_leaves_the_client_usable() {
+    let (report, hung_up) = oneshot::channel();
+    let server = Server::start([Script::SayAndReport(String::new(), report), say(200, &[], body())]).await;
+    let client = client(&server);
+    let call = tokio::spawn({
+        let client = client.clone();
+        async move { client.send(&request()).await }
+    });
+    while server.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    tokio::time::timeout(Duration::from_secs(10), hung_up).await.unwrap().unwrap();
+    assert_eq!(client.send(&request()).await.unwrap().response.text(), "Hello");
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_json_is_refused_before_anything_is_sent() {
+    let server = Server::start([]).await;
+    let client = client(&server);
+    let not_finite = request().with_temperature(f64::NAN);
+    let replaced = request().with_extra("stream", json!(false));
+    for (request, named) in [(not_finite, "temperature"), (replaced, "\"stream\"")] {
+        let error = client.send(&request).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidRequest);
+        assert!(error.to_string().contains(named), "{error}");
+    }
+}
+
+#[test]
+fn streams_clients_and_errors_may_be_sent_to_other_tasks() {
+    fn check<T: Send + 'static>() {}
+    check::<MessageStream>();
+    check::<Client>();
+    check::<LlmError>();
+}
+
+mod secrets {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+
+    const KEY: &str = "sk-ant-hunter2";
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Log {
+        type Writer = Log;
+
+        fn make_writer(&'a self) -> Log {
+            self.clone()
+        }
+    }
+
+    fn shown(error: &LlmError) -> String {
+        let mut all = format!("{error} {error:?} {error:#?} {}", serde_json::to_string(error).unwrap());
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(below) = cause.source() {
+            all.push_str(&format!(" {below} {below:?}"));
+            cause = below;
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn no_secret_is_in_any_debug_log_error_or_event() {
+        let log = Log::default();
+        let subscriber =
+            tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+
+        let quoting =
+            json!({ "type": "error", "error": { "type": KEY, "message": format!("bad key {KEY}") } });
+        let server = Server::start([
+            say(401, &[("request-id", KEY)], &quoting),
+            say(200, &[], events(&[begun(), vec![quoting.clone()]].concat())),
+            say(500, &[("retry-after-ms", "1")], KEY),
+            say(200, &[("content-length", "100000")], events(&begun())),
+            say(200, &[], format!("not events but {KEY}")),
+        ])
+        .await;
+        let config = config(&server).with_api_key(KEY).with_header("authorization", format!("Bearer {KEY}"));
+        let mut all = format!("{config:?}");
+        let client = Client::new(config.with_max_retries(1)).unwrap();
+        all.push_str(&format!("{client:?}"));
+
+        all.push_str(&shown(&client.send(&request()).await.unwrap_err()));
+        let (_, error) = read(client.stream(&request()).await.unwrap()).await;
+        all.push_str(&shown(&error.unwrap()));
+        let stream = client.stream(&request()).await.unwrap();
+        all.push_str(&format!("{stream:?} {:?}", stream.delivery()));
+        all.push_str(&shown(&read(stream).await.1.unwrap()));
+        all.push_str(&shown(&client.stream(&request()).await.unwrap_err()));
+
+        drop(guard);
+        all.push_str(&String::from_utf8(log.0.lock().unwrap().clone()).unwrap());
+        assert!(all.contains("model call failed"), "the log was really read: {all}");
+        assert!(!all.contains("hunter2"), "{all}");
+    }
+}
