@@ -52,6 +52,8 @@ mod event_store;
 mod limits;
 mod memory;
 mod query;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 pub use append::{Append, BatchId, Epoch, Expect, Head};
 pub use async_trait::async_trait;
@@ -62,3 +64,5 @@ pub use memory::MemoryStore;
 pub use query::{Cursor, DamagedRow, Page, RunQuery, SeqRange};
 #[doc(no_inline)]
 pub use relight_core::{Digest, EventEnvelope, Record, RunId, RunStatus, RunSummary, Seq, StatusKind};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteOptions, SqliteStore};
