@@ -1,13 +1,13 @@
 //! Who drives a run: the identity of this process, and whether another one still lives.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::Path,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use relight_core::{Process, RunId};
+use relight_store::EventStore;
 
 /// The identity of this process.
 pub fn this_process() -> &'static Process {
@@ -72,34 +72,61 @@ fn read(path: &str) -> String {
 }
 
 /// Runs driven by this process now: two drives of one run may meet in one process as well as in two.
-static ACTIVE: Mutex<BTreeMap<RunId, usize>> = Mutex::new(BTreeMap::new());
+static ACTIVE: Mutex<Vec<Drive>> = Mutex::new(Vec::new());
+
+/// A drive, by its run and the address of its store. Two handles of one store have two addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Drive {
+    run: RunId,
+    store: usize,
+}
 
 /// Marks a run as driven by this process until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Active(RunId);
+pub(crate) struct Active(Drive);
 
 impl Active {
-    pub(crate) fn enter(run: RunId) -> Self {
-        *ACTIVE.lock().unwrap_or_else(PoisonError::into_inner).entry(run).or_insert(0) += 1;
-        Self(run)
+    /// Marks a drive that begins a run: its first append decides between rivals.
+    pub(crate) fn enter(run: RunId, store: &Arc<dyn EventStore>) -> Self {
+        let drive = Drive::of(run, store);
+        active().push(drive);
+        Self(drive)
     }
 
-    /// Whether another drive of the same run is alive in this process.
+    /// Marks a drive that goes on with a run; `None` where another drive of it is alive.
+    pub(crate) fn enter_alone(run: RunId, store: &Arc<dyn EventStore>) -> Option<Self> {
+        let drive = Drive::of(run, store);
+        let mut active = active();
+        if active.contains(&drive) {
+            return None;
+        }
+        active.push(drive);
+        Some(Self(drive))
+    }
+
+    /// Whether another drive of the same run is alive in this process, whatever handle of a store it has.
     pub(crate) fn has_rival(&self) -> bool {
-        ACTIVE.lock().unwrap_or_else(PoisonError::into_inner).get(&self.0).is_some_and(|drives| *drives > 1)
+        active().iter().filter(|drive| drive.run == self.0.run).count() > 1
     }
 }
 
 impl Drop for Active {
     fn drop(&mut self) {
-        let mut active = ACTIVE.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(drives) = active.get_mut(&self.0) {
-            *drives -= 1;
-            if *drives == 0 {
-                active.remove(&self.0);
-            }
+        let mut active = active();
+        if let Some(index) = active.iter().position(|drive| *drive == self.0) {
+            active.swap_remove(index);
         }
     }
+}
+
+impl Drive {
+    fn of(run: RunId, store: &Arc<dyn EventStore>) -> Self {
+        Self { run, store: Arc::as_ptr(store).cast::<()>() as usize }
+    }
+}
+
+fn active() -> MutexGuard<'static, Vec<Drive>> {
+    ACTIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

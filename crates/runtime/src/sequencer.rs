@@ -6,20 +6,18 @@ use jiff::Timestamp;
 use relight_core::{
     Event, EventEnvelope, Lane, LogError, Record, RunId, RunState, SCHEMA_VERSION, Seq, chain,
 };
-use relight_store::{Append, BatchId, EventStore, Expect, Head, StoreError};
+use relight_store::{Append, BatchId, Expect, Head, StoreError};
 
 use crate::{
     error::RuntimeError,
     observer::{Notice, Observer},
-    sources::ClockFn,
+    sources::Hooks,
 };
 
 /// Events wait here until they are flushed, all in one append.
 pub(crate) struct Sequencer {
-    store: Arc<dyn EventStore>,
+    hooks: Hooks,
     run: RunId,
-    clock: ClockFn,
-    observer: Arc<dyn Observer>,
     position: Position,
     last_time: Option<Timestamp>,
     /// The state that the log has once all that waits is appended.
@@ -39,21 +37,13 @@ enum Position {
 }
 
 impl Sequencer {
-    pub(crate) fn new(
-        store: Arc<dyn EventStore>,
-        run: RunId,
-        clock: ClockFn,
-        observer: Arc<dyn Observer>,
-        state: RunState,
-    ) -> Self {
+    pub(crate) fn new(hooks: Hooks, run: RunId, state: RunState) -> Self {
         let progress = state.progress();
         Self {
             position: progress.map_or(Position::Empty, |progress| Position::Read(progress.head)),
             last_time: progress.map(|progress| progress.updated_at),
-            store,
+            hooks,
             run,
-            clock,
-            observer,
             state,
             waiting: Vec::new(),
         }
@@ -65,13 +55,13 @@ impl Sequencer {
     }
 
     pub(crate) fn observer(&self) -> &Arc<dyn Observer> {
-        &self.observer
+        &self.hooks.observer
     }
 
     /// Gives an event its place and time. It is durable after the next [`flush`](Sequencer::flush).
     pub(crate) fn queue(&mut self, lane: &Lane, event: Event) -> Result<Seq, RuntimeError> {
         let seq = self.state.progress().map_or(Seq::FIRST, |progress| progress.head.next());
-        let now = (self.clock)();
+        let now = (self.hooks.clock)();
         let recorded_at = self.last_time.map_or(now, |last| last.max(now));
         let envelope = EventEnvelope {
             run_id: self.run,
@@ -108,13 +98,14 @@ impl Sequencer {
         }
         let summary = self.state.summary().expect("a run with events has a summary");
         let head = self
+            .hooks
             .store
             .append(Append { run: self.run, expect, epoch: None, batch: BatchId::random(), records, summary })
             .await?;
         self.position = Position::At(head);
         for envelope in self.waiting.drain(..) {
             tracing::debug!(run = %self.run, seq = %envelope.seq, kind = envelope.event.kind(), "recorded");
-            self.observer.observe(Notice::Recorded(&envelope));
+            self.hooks.observer.observe(Notice::Recorded(&envelope));
         }
         Ok(())
     }
@@ -126,7 +117,7 @@ impl Sequencer {
             Position::At(head) => return Ok(Some(head)),
             Position::Read(read) => read,
         };
-        match self.store.head(self.run).await? {
+        match self.hooks.store.head(self.run).await? {
             Some(head) if head.seq == read => {
                 self.position = Position::At(head);
                 Ok(Some(head))

@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::{
     error::RuntimeError,
-    observer::{Observer, Unobserved},
+    observer::Unobserved,
     process::{Active, this_process},
     sequencer::Sequencer,
-    sources::{ClockFn, RandomFn},
+    sources::{ClockFn, Hooks, RandomFn},
 };
 
 pub use model::ModelTurn;
@@ -118,37 +118,28 @@ impl RunCtx {
         clock: ClockFn,
         random: RandomFn,
     ) -> Result<Self, RuntimeError> {
-        Self::new(store, run_id, log, clock, random, Arc::new(Unobserved), Driver::Bare { noted: false })
+        let hooks = Hooks { store, clock, random, observer: Arc::new(Unobserved) };
+        Self::new(hooks, run_id, log, Driver::Bare { noted: false })
     }
 
+    /// A context for a drive by the runtime.
     pub(crate) fn driven(
-        store: Arc<dyn EventStore>,
+        hooks: Hooks,
         run: RunId,
         log: Vec<EventEnvelope>,
-        clock: ClockFn,
-        random: RandomFn,
-        observer: Arc<dyn Observer>,
+        active: Active,
     ) -> Result<Self, RuntimeError> {
-        let driver = Driver::Runtime { noted: false, active: Active::enter(run) };
-        Self::new(store, run, log, clock, random, observer, driver)
+        Self::new(hooks, run, log, Driver::Runtime { noted: false, active })
     }
 
-    fn new(
-        store: Arc<dyn EventStore>,
-        run: RunId,
-        log: Vec<EventEnvelope>,
-        clock: ClockFn,
-        random: RandomFn,
-        observer: Arc<dyn Observer>,
-        driver: Driver,
-    ) -> Result<Self, RuntimeError> {
+    fn new(hooks: Hooks, run: RunId, log: Vec<EventEnvelope>, driver: Driver) -> Result<Self, RuntimeError> {
         let replay = Replay::new(run, log)?;
-        let sequencer = Sequencer::new(store, run, clock, observer, replay.state().clone());
+        let random = hooks.random.clone();
         Ok(Self {
             run,
             lane: Lane::ROOT,
+            sequencer: Sequencer::new(hooks, run, replay.state().clone()),
             replay,
-            sequencer,
             random,
             phase: Phase::Fresh,
             driver,

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::{
     Recording, RunCtx, RuntimeError,
     observer::{Observer, Unobserved},
-    process::{is_alive, this_process},
-    sources::{ClockFn, RandomFn, system_clock, system_random},
+    process::{Active, is_alive, this_process},
+    sources::{ClockFn, Hooks, RandomFn, system_clock, system_random},
 };
 
 /// Code that a run executes: an [`Agent`](crate::Agent), or one's own.
@@ -133,43 +133,36 @@ impl Start {
 /// ```
 #[derive(Clone)]
 pub struct Runtime {
-    store: Arc<dyn EventStore>,
-    clock: ClockFn,
-    random: RandomFn,
-    observer: Arc<dyn Observer>,
+    hooks: Hooks,
     recording: Recording,
 }
 
 impl Runtime {
     /// A runtime over a store, with the system's clock and entropy.
     pub fn new(store: Arc<dyn EventStore>) -> Self {
-        Self {
-            store,
-            clock: system_clock(),
-            random: system_random(),
-            observer: Arc::new(Unobserved),
-            recording: Recording::Full,
-        }
+        let (clock, random) = (system_clock(), system_random());
+        let hooks = Hooks { store, clock, random, observer: Arc::new(Unobserved) };
+        Self { hooks, recording: Recording::Full }
     }
 
     /// The same with another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: ClockFn) -> Self {
-        self.clock = clock;
+        self.hooks.clock = clock;
         self
     }
 
     /// The same with another source of randomness.
     #[must_use]
     pub fn with_random(mut self, random: RandomFn) -> Self {
-        self.random = random;
+        self.hooks.random = random;
         self
     }
 
     /// The same, watched.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.hooks.observer = observer;
         self
     }
 
@@ -182,15 +175,15 @@ impl Runtime {
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn EventStore> {
-        &self.store
+        &self.hooks.store
     }
 
     /// Draws an id for a new run: a version 7 UUID from this runtime's clock and randomness.
     pub fn new_run_id(&self) -> RunId {
         let mut random = [0; 10];
-        random[..8].copy_from_slice(&(self.random)().to_le_bytes());
-        random[8..].copy_from_slice(&(self.random)().to_le_bytes()[..2]);
-        RunId::from_parts((self.clock)(), random)
+        random[..8].copy_from_slice(&(self.hooks.random)().to_le_bytes());
+        random[8..].copy_from_slice(&(self.hooks.random)().to_le_bytes()[..2]);
+        RunId::from_parts((self.hooks.clock)(), random)
     }
 
     /// Starts a run and drives it until it ends or waits.
@@ -209,7 +202,8 @@ impl Runtime {
     ) -> Result<RunOutcome, RuntimeError> {
         let start = start.into();
         let run = start.run.unwrap_or_else(|| self.new_run_id());
-        self.drive(workflow, run, Vec::new(), start.input, start.labels).await
+        let active = Active::enter(run, &self.hooks.store);
+        self.drive(workflow, active, run, Vec::new(), start.input, start.labels).await
     }
 
     /// Goes on with a run from where its log ends. A run that is over answers with how it ended.
@@ -223,7 +217,10 @@ impl Runtime {
     ///
     /// As [`start`](Runtime::start).
     pub async fn resume(&self, workflow: &dyn Workflow, run: RunId) -> Result<RunOutcome, RuntimeError> {
-        let log = self.store.read_log(run).await?;
+        let Some(active) = Active::enter_alone(run, &self.hooks.store) else {
+            return Err(RuntimeError::StillDriven { run, process: Box::new(this_process().clone()) });
+        };
+        let log = self.hooks.store.read_log(run).await?;
         match RunState::fold(&log)? {
             RunState::Completed { output, .. } => return Ok(RunOutcome::Completed { output }),
             RunState::Failed { code, message, .. } => return Ok(RunOutcome::Failed { code, message }),
@@ -235,20 +232,19 @@ impl Runtime {
             Event::RunStarted { input, labels, .. } => (input.clone(), labels.clone()),
             _ => unreachable!("the state fold refuses a log that does not begin with its start"),
         };
-        self.drive(workflow, run, log, input, labels).await
+        self.drive(workflow, active, run, log, input, labels).await
     }
 
     async fn drive(
         &self,
         workflow: &dyn Workflow,
+        active: Active,
         run: RunId,
         log: Vec<EventEnvelope>,
         input: Value,
         labels: BTreeMap<String, String>,
     ) -> Result<RunOutcome, RuntimeError> {
-        let (store, clock, random) = (self.store.clone(), self.clock.clone(), self.random.clone());
-        let mut ctx = RunCtx::driven(store, run, log, clock, random, self.observer.clone())?
-            .with_recording(self.recording);
+        let mut ctx = RunCtx::driven(self.hooks.clone(), run, log, active)?.with_recording(self.recording);
         ctx.begin_labelled(workflow.agent_hash(), input.clone(), labels).await?;
         match workflow.run(&mut ctx, input).await {
             Ok(output) => {

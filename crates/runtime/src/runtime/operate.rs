@@ -1,15 +1,13 @@
 //! What people do to runs: resolve an unknown write, raise a limit, cancel. Each appends at the head that it read;
 //! a live driver meets the conflict and stops.
 
-use std::sync::Arc;
-
 use relight_core::{
     Effect, Event, EventEnvelope, Lane, OpenIntent, Progress, Resolution, RunId, RunState, Seq, budget::Limit,
 };
 use relight_store::StoreError;
 
 use super::Runtime;
-use crate::{RuntimeError, observer::Unobserved, sequencer::Sequencer};
+use crate::{RuntimeError, sequencer::Sequencer};
 
 /// How often an operation reads again when a driver appends in between.
 const TRIES: u32 = 16;
@@ -66,7 +64,7 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let mut tries = 1;
         loop {
-            let log: Vec<EventEnvelope> = self.store.read_log(run).await?;
+            let log: Vec<EventEnvelope> = self.hooks.store.read_log(run).await?;
             let state = RunState::fold(&log)?;
             let status = state.status().map(|status| status.kind());
             if let Some(status) = status.filter(|status| status.is_ended()) {
@@ -74,8 +72,7 @@ impl Runtime {
             }
             let Some(progress) = state.progress() else { return Err(StoreError::UnknownRun { run }.into()) };
             let events = decide(progress)?;
-            let (store, clock) = (self.store.clone(), self.clock.clone());
-            let mut sequencer = Sequencer::new(store, run, clock, Arc::new(Unobserved), state);
+            let mut sequencer = Sequencer::new(self.hooks.clone(), run, state);
             for event in events {
                 sequencer.queue(&Lane::ROOT, event)?;
             }
