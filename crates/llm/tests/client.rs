@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use relight_llm::{
@@ -12,6 +13,7 @@ use relight_llm::{
 };
 use serde_json::{Value, json};
 use support::{Script, Server, answer, events};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 fn config(server: &Server) -> Config {
@@ -297,7 +299,7 @@ async fn the_last_event_counts_only_if_the_stream_ended_cleanly() {
 }
 
 #[tokio::test]
-async fn nothing_is_waited_for_after_the_terminal_event() {
+async fn an_answer_is_complete_though_the_server_keeps_the_connection_open() {
     let server = Server::start([Script::SayAndWait(answer(200, &[], &events(&whole())))]).await;
     let (text, error) = read(client(&server).stream(&request()).await.unwrap()).await;
     assert_eq!((text.as_str(), error), ("Hello", None));
@@ -414,6 +416,54 @@ async fn dropping_a_call_hangs_up_and_leaves_the_client_usable() {
 }
 
 #[tokio::test]
+async fn calls_one_after_another_share_a_connection() {
+    const CALLS: usize = 50;
+    let (server, streamed) = Server::keep_alive(events(&whole())).await;
+    let streaming = client(&server);
+    for _ in 0..CALLS {
+        streaming.stream(&request()).await.unwrap().into_reply().await.unwrap();
+    }
+    assert_eq!(server.requests().len(), CALLS);
+    let (server, fetched) = Server::keep_alive(body().to_string()).await;
+    let fetching = client(&server);
+    for _ in 0..CALLS {
+        fetching.send(&request()).await.unwrap();
+    }
+    assert_eq!(server.requests().len(), CALLS);
+    // Now and then a call dials while the connection before it is on its way back.
+    for connections in [streamed, fetched] {
+        let connections = connections.load(Ordering::SeqCst);
+        assert!(connections <= CALLS / 5, "{connections} connections for {CALLS} calls");
+    }
+}
+
+#[tokio::test]
+async fn tls_is_spoken_to_an_https_server_and_to_no_other() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let config = Config::new().with_base_url(&url).with_api_key("sk-1").with_max_retries(0);
+    let client = match Client::new(config) {
+        Ok(client) => client,
+        // A machine without root certificates can be sure of nobody, and says how to help it.
+        Err(error) => {
+            assert_eq!(error.kind, ErrorKind::Configuration);
+            assert!(error.to_string().contains("ca-certificates"), "{error}");
+            return;
+        }
+    };
+    let first_bytes = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut first = [0; 3];
+        socket.read_exact(&mut first).await.unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        first
+    });
+    let error = client.send(&request()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Connection, "{error}");
+    assert_eq!(first_bytes.await.unwrap()[..2], [0x16, 0x03], "a TLS handshake, and nothing in the clear");
+}
+
+#[tokio::test]
 async fn a_request_that_is_not_json_is_refused_before_anything_is_sent() {
     let server = Server::start([]).await;
     let client = client(&server);
@@ -449,7 +499,8 @@ mod secrets {
 
     impl Write for Log {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
         }
 
         fn flush(&mut self) -> std::io::Result<()> {

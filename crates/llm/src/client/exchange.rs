@@ -152,6 +152,10 @@ impl EventSource {
     async fn next(&mut self) -> Option<Result<StreamEvent, LlmError>> {
         loop {
             match self.decoded() {
+                Ok(Some(StreamEvent::MessageStop)) => {
+                    self.give_back_connection().await;
+                    return Some(Ok(StreamEvent::MessageStop));
+                }
                 Ok(Some(event)) => return Some(Ok(event)),
                 Err(error) => return Some(Err(self.fail(error))),
                 Ok(None) => {}
@@ -187,6 +191,14 @@ impl EventSource {
                 return Ok(Some(event));
             }
         }
+    }
+
+    /// Reads the end of the body, which comes right behind the terminal event, so that the very next call finds the
+    /// connection free. A server that does not end the body loses its connection instead.
+    async fn give_back_connection(&mut self) {
+        self.state = State::Done;
+        let rest = async { while let Ok(Some(_)) = self.answer.chunk().await {} };
+        let _ = tokio::time::timeout(BODY_END_TIMEOUT, rest).await;
     }
 
     fn take(&mut self, chunk: &[u8]) {
@@ -249,3 +261,5 @@ fn silent(endpoint: &Url, limit: Duration) -> LlmError {
     let message = format!("{} sent nothing for {limit:?} (silence_timeout)", server_of(endpoint));
     LlmError::new(ErrorKind::Timeout, message)
 }
+
+const BODY_END_TIMEOUT: Duration = Duration::from_millis(100);

@@ -25,7 +25,7 @@ use serde::de::IgnoredAny;
 /// for chunk in ["event: gree", "ting\ndata: {\"n\":1}\n", "\n: a comment\n\n"] {
 ///     decoder.push(chunk.as_bytes());
 ///     while let Some(event) = decoder.next_event()? {
-///         seen.push((event.name.to_owned(), event.data.to_string()));
+///         seen.push((event.name.into_owned(), event.data.into_owned()));
 ///     }
 /// }
 /// assert_eq!(seen, [("greeting".to_owned(), r#"{"n":1}"#.to_owned())]);

@@ -1,5 +1,6 @@
 //! A server that says exactly what a test wants, byte for byte, and remembers what it was asked.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,13 +54,45 @@ impl Server {
         Server { url, requests }
     }
 
+    /// Gives the same answer to every request of every connection, and counts the connections. The end of a body comes
+    /// a moment after the rest.
+    pub(crate) async fn keep_alive(body: String) -> (Server, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let answer = format!("{head}{:x}\r\n{body}\r\n", body.len());
+        let (seen, counted) = (Arc::clone(&requests), Arc::clone(&connections));
+        tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                socket.set_nodelay(true).unwrap();
+                counted.fetch_add(1, Ordering::SeqCst);
+                let (seen, answer) = (Arc::clone(&seen), answer.clone());
+                tokio::spawn(async move {
+                    while let Some(request) = read_request(&mut socket).await {
+                        seen.lock().unwrap().push(request);
+                        socket.write_all(answer.as_bytes()).await.unwrap();
+                        // The client's task gets its turns meanwhile.
+                        for _ in 0..100 {
+                            tokio::task::yield_now().await;
+                        }
+                        socket.write_all(b"0\r\n\r\n").await.unwrap();
+                    }
+                });
+            }
+        });
+        (Server { url, requests }, connections)
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }
 
 async fn serve(mut socket: TcpStream, script: Script, seen: Arc<Mutex<Vec<Request>>>) {
-    let request = read_request(&mut socket).await;
+    let request = read_request(&mut socket).await.expect("a client that connects asks something");
     seen.lock().unwrap().push(request);
     let (text, report) = match script {
         Script::Say(text) => {
@@ -78,13 +111,16 @@ async fn serve(mut socket: TcpStream, script: Script, seen: Arc<Mutex<Vec<Reques
     }
 }
 
-async fn read_request(socket: &mut TcpStream) -> Request {
+/// The next request, or `None` if the client hangs up instead.
+async fn read_request(socket: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             break at + 4;
         }
-        assert_ne!(socket.read_buf(&mut bytes).await.unwrap(), 0, "the client hung up early");
+        if socket.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+            return None;
+        }
     };
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
     let mut request = Request { head, body: serde_json::Value::Null };
@@ -93,7 +129,7 @@ async fn read_request(socket: &mut TcpStream) -> Request {
         assert_ne!(socket.read_buf(&mut bytes).await.unwrap(), 0, "the client hung up early");
     }
     request.body = serde_json::from_slice(&bytes[end..]).unwrap();
-    request
+    Some(request)
 }
 
 /// An answer with a status and headers, whose body ends with the connection.
