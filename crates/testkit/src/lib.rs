@@ -3,6 +3,7 @@
 //! [`ScriptedServer`] is a real HTTP server on loopback that speaks the Anthropic Messages API. A [`Script`] says what
 //! it answers, as plain data: which [`Answer`] to which turn of a conversation, at what pace, and where it fails.
 //! [`faults`] has stores that fail: [`CrashStore`](faults::CrashStore) stops a drive at any append, as SIGKILL would.
+//! [`undisturbed`] makes the logs of a calm run and of a crashed one comparable.
 //!
 //! ```
 //! use relight_testkit::{Answer, At, Script, ScriptedServer};
@@ -32,6 +33,7 @@ mod request;
 mod script;
 mod seen;
 mod server;
+mod undisturbed;
 mod wire;
 
 pub use answer::{Answer, At, Block};
@@ -39,3 +41,4 @@ pub use request::RequestBody;
 pub use script::Script;
 pub use seen::{Progress, SeenRequest};
 pub use server::ScriptedServer;
+pub use undisturbed::undisturbed;
