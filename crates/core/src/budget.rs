@@ -130,3 +130,55 @@ impl Raised {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(budget: Budget, raised: Raised, spent: Spent, expected: Option<(Limit, u64)>) {
+        assert_eq!(budget.exceeded(&raised, &spent), expected);
+    }
+
+    #[test]
+    fn a_limit_is_used_up_when_all_of_it_is_spent() {
+        let budget = Budget { steps: Some(2), tokens: Some(100) };
+        let none = Raised::default();
+        check(budget, none, Spent { steps: 1, tokens: 99 }, None);
+        check(budget, none, Spent { steps: 2, tokens: 99 }, Some((Limit::Steps, 2)));
+        check(budget, none, Spent { steps: 1, tokens: 100 }, Some((Limit::Tokens, 100)));
+        check(budget, none, Spent { steps: 2, tokens: 100 }, Some((Limit::Steps, 2)));
+    }
+
+    #[test]
+    fn nothing_is_allowed_by_zero_and_everything_without_a_limit() {
+        let nothing = Spent::default();
+        check(Budget { steps: Some(0), tokens: None }, Raised::default(), nothing, Some((Limit::Steps, 0)));
+        let everything = Spent { steps: u64::MAX, tokens: u64::MAX };
+        check(Budget::default(), Raised::default(), everything, None);
+        // A raise does not set a limit where there is none.
+        check(Budget::default(), Raised::default().to(Limit::Steps, 1), everything, None);
+        let all = Budget { steps: None, tokens: Some(u64::MAX) };
+        check(all, Raised::default(), everything, Some((Limit::Tokens, u64::MAX)));
+    }
+
+    #[test]
+    fn the_higher_of_limit_and_raise_holds() {
+        let budget = Budget { steps: Some(5), tokens: None };
+        let spent = Spent { steps: 5, tokens: 0 };
+        check(budget, Raised::default().to(Limit::Steps, 6), spent, None);
+        check(budget, Raised::default().to(Limit::Steps, 4), spent, Some((Limit::Steps, 5)));
+        check(budget, Raised::default().to(Limit::Steps, 6).to(Limit::Steps, 4), spent, None);
+        check(budget, Raised::default().to(Limit::Tokens, 6), spent, Some((Limit::Steps, 5)));
+    }
+
+    #[test]
+    fn a_limit_is_named_on_the_command_line_as_in_the_log() {
+        for limit in [Limit::Steps, Limit::Tokens] {
+            assert_eq!(limit.to_string().parse(), Ok(limit));
+            assert_eq!(serde_json::to_value(limit).unwrap(), limit.to_string());
+        }
+        let error = "money".parse::<Limit>().unwrap_err();
+        assert_eq!(error.to_string(), r#""money" is not a limit (steps or tokens)"#);
+    }
+}

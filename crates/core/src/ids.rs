@@ -285,5 +285,13 @@ mod tests {
         assert_eq!(Seq::new(0), None);
         assert!("0".parse::<Seq>().is_err());
         assert_eq!("1".parse(), Ok(Seq::FIRST));
+        assert!(serde_json::from_str::<Seq>("0").is_err());
+        assert_eq!(serde_json::from_str::<Seq>("1").unwrap(), Seq::FIRST);
+    }
+
+    #[test]
+    fn the_last_position_of_all_is_not_passed() {
+        let last = Seq::new(u64::MAX).unwrap();
+        assert_eq!(last.next(), last);
     }
 }

@@ -221,3 +221,77 @@ fn shares_a_field(left: &Map<String, Value>, right: &Map<String, Value>) -> bool
 
 /// How many conversations of a lane are told apart; an agent speaks with few models in turn.
 const CONVERSATIONS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn digests(words: &str) -> Vec<Digest> {
+        words.split_whitespace().map(|word| Digest::of_bytes(word.as_bytes())).collect()
+    }
+
+    fn seq(number: u64) -> Seq {
+        Seq::new(number).unwrap()
+    }
+
+    /// Where a conversation would be recorded against, and how many messages it keeps.
+    fn against(transcript: &Transcript, words: &str) -> (Option<Seq>, usize) {
+        let recorded = transcript.record(&digests(words), &Map::new(), |index| json!(index));
+        assert_eq!(recorded.keep + recorded.messages.len(), words.split_whitespace().count());
+        (recorded.base, recorded.keep)
+    }
+
+    fn asked(transcript: &mut Transcript, number: u64, words: &str) {
+        transcript.requested(seq(number), digests(words), Map::new());
+    }
+
+    #[test]
+    fn a_request_is_recorded_against_the_one_it_shares_most_with() {
+        let mut transcript = Transcript::default();
+        assert_eq!(against(&transcript, "a"), (None, 0));
+        asked(&mut transcript, 2, "a b");
+        asked(&mut transcript, 4, "x y");
+        assert_eq!(against(&transcript, "a b c"), (Some(seq(2)), 2));
+        assert_eq!(against(&transcript, "x z"), (Some(seq(4)), 1));
+        assert_eq!(against(&transcript, "z"), (None, 0));
+        // Of two that share as much, the later one.
+        asked(&mut transcript, 6, "a b d");
+        assert_eq!(against(&transcript, "a b"), (Some(seq(6)), 2));
+        // A conversation that was cut and went on another way stands beside the longer one.
+        asked(&mut transcript, 8, "a q");
+        assert_eq!(against(&transcript, "a b d e"), (Some(seq(6)), 3));
+        assert_eq!(against(&transcript, "a q r"), (Some(seq(8)), 2));
+    }
+
+    #[test]
+    fn of_many_conversations_the_oldest_is_forgotten() {
+        let mut transcript = Transcript::default();
+        for number in 1..=9 {
+            asked(&mut transcript, number, &format!("conversation-{number}"));
+        }
+        assert_eq!(against(&transcript, "conversation-1"), (None, 0));
+        assert_eq!(against(&transcript, "conversation-2"), (Some(seq(2)), 1));
+        // One that goes on is young again, and takes nobody's place.
+        asked(&mut transcript, 10, "conversation-2 more");
+        asked(&mut transcript, 11, "conversation-11");
+        assert_eq!(against(&transcript, "conversation-2 more"), (Some(seq(10)), 2));
+        assert_eq!(against(&transcript, "conversation-3"), (None, 0));
+        assert_eq!(against(&transcript, "conversation-4"), (Some(seq(4)), 1));
+    }
+
+    #[test]
+    fn fields_that_went_are_named_and_fields_that_stayed_are_not() {
+        let rest = |fields: Value| match fields {
+            Value::Object(fields) => fields,
+            _ => panic!("an object"),
+        };
+        let mut transcript = Transcript::default();
+        transcript.requested(seq(2), digests("a"), rest(json!({"model": "m", "top_k": 1, "tools": []})));
+        let changed = rest(json!({"model": "m", "top_k": 2, "extra": null}));
+        let recorded = transcript.record(&digests("a"), &changed, |index| json!(index));
+        assert_eq!(recorded.set, rest(json!({"top_k": 2, "extra": null})));
+        assert_eq!(recorded.unset, ["tools"]);
+    }
+}

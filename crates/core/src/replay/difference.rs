@@ -92,3 +92,61 @@ fn same_number(a: &Number, b: &Number) -> bool {
     relight_canonical::to_canonical(&Value::Number(a.clone()))
         == relight_canonical::to_canonical(&Value::Number(b.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(left: Value, right: Value, path: &str, at: (Option<Value>, Option<Value>)) {
+        let found = first_difference(&left, &right).unwrap();
+        assert_eq!((found.path.as_str(), (found.left, found.right)), (path, at));
+        assert!(!same(&left, &right));
+    }
+
+    #[test]
+    fn the_first_difference_is_found_in_key_order() {
+        check(json!(1), json!("1"), "", (Some(json!(1)), Some(json!("1"))));
+        check(json!({"b": 1, "a": 2}), json!({"b": 3, "a": 4}), "/a", (Some(json!(2)), Some(json!(4))));
+        check(
+            json!({"a": {"b": [0, 1]}}),
+            json!({"a": {"b": [0, 2]}}),
+            "/a/b/1",
+            (Some(json!(1)), Some(json!(2))),
+        );
+        check(json!({"a": []}), json!({"a": {}}), "/a", (Some(json!([])), Some(json!({}))));
+    }
+
+    #[test]
+    fn what_one_side_lacks_is_nothing_and_not_null() {
+        check(json!({"a": null}), json!({}), "/a", (Some(Value::Null), None));
+        check(json!([1]), json!([1, null]), "/1", (None, Some(Value::Null)));
+        check(json!({"a": 1}), json!({"b": 1}), "/a", (Some(json!(1)), None));
+    }
+
+    #[test]
+    fn a_key_is_written_into_the_path_as_a_json_pointer_writes_it() {
+        check(json!({"a/b~c": 1}), json!({"a/b~c": 2}), "/a~1b~0c", (Some(json!(1)), Some(json!(2))));
+    }
+
+    #[test]
+    fn numbers_are_compared_by_what_they_are_worth() {
+        for (left, right) in
+            [(json!(1), json!(1.0)), (json!(0), json!(-0.0)), (json!(1_u64 << 53), json!(9007199254740992.0))]
+        {
+            assert!(same(&json!([left]), &json!([right])), "{left} {right}");
+        }
+        // A double cannot hold these; two ids must not become one.
+        for (left, right) in [
+            (json!((1_u64 << 53) + 1), json!(9007199254740992.0)),
+            (json!(u64::MAX), json!(18446744073709551615.0)),
+            (json!(u64::MAX), json!(u64::MAX - 1)),
+            (json!(i64::MIN), json!(i64::MIN + 1)),
+            (json!(0.1), json!(0.1 + f64::EPSILON)),
+        ] {
+            assert!(!same(&json!([left]), &json!([right])), "{left} {right}");
+        }
+    }
+}

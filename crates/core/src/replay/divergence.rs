@@ -61,24 +61,32 @@ impl fmt::Display for Divergence {
         let kind = |side: &Value| side["kind"].as_str().unwrap_or("?").to_owned();
         write!(f, "): the log records {}, the code asks for {}", kind(&self.recorded), kind(&self.asked))?;
         if let Some(Difference { path, left, right }) = self.difference() {
-            write!(
-                f,
-                "; at {path} the log has {}, the code {}",
-                shown(left.as_ref()),
-                shown(right.as_ref())
-            )?;
+            let (recorded, asked) = shown(left.as_ref(), right.as_ref());
+            write!(f, "; at {path} the log has {recorded}, the code {asked}")?;
         }
         f.write_str("; nothing was changed: resume it with the code that wrote it, or start a new run")
     }
 }
 
-/// A value on one line, cut to what a reader can take in.
-fn shown(value: Option<&Value>) -> String {
-    const WIDTH: usize = 120;
-    let Some(value) = value else { return "nothing".to_owned() };
-    let text = value.to_string();
-    match text.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+/// Two values on one line, each cut to what a reader can take in, from shortly before they part.
+fn shown(left: Option<&Value>, right: Option<&Value>) -> (String, String) {
+    let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let (left, right) = (text(left), text(right));
+    let common = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();
+    let skipped = if common < WIDTH / 2 { 0 } else { common - LEAD };
+    (excerpt(&left, skipped), excerpt(&right, skipped))
 }
+
+fn excerpt(text: &str, skipped: usize) -> String {
+    let mut rest = text.chars().skip(skipped);
+    let shown: String = rest.by_ref().take(WIDTH).collect();
+    let before = if skipped > 0 { "…" } else { "" };
+    let after = if rest.next().is_some() { "…" } else { "" };
+    format!("{before}{shown}{after}")
+}
+
+/// How many characters of a value are shown.
+const WIDTH: usize = 120;
+
+/// How many of them may be the same on both sides, where the values part later.
+const LEAD: usize = 20;
