@@ -7,11 +7,10 @@
 //!
 //! 1. The digest of a message is that of the canonical form of its recorded form
 //!    (`{"role": .., "content": [block, ..]}`, see [`Message`] and [`Content`](crate::Content)).
-//! 2. The digest of a conversation is m&#8345;, where m&#8320; = SHA-256(`relight/conversation/1`) and
-//!    m&#7522; = SHA-256(m&#7522;&#8331;&#8321; ‖ digest of message i), each digest as its 32 bytes.
+//! 2. The digest of a conversation of n messages is `m_n`, where `m_0` = SHA-256(`relight/conversation/1`) and
+//!    `m_i` = SHA-256(`m_(i-1)` ‖ digest of message i), each digest as its 32 bytes.
 //! 3. The hash of a request is that of the canonical form of one JSON object: the recorded form of the request
-//!    without its messages ([`MessageRequest::rest`](crate::MessageRequest::rest)), and beside it
-//!    `"messages": m`&#8345;.
+//!    without its messages ([`MessageRequest::rest`](crate::MessageRequest::rest)), and in it `"messages": m_n`.
 //!
 //! # What takes part
 //!

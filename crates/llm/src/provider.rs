@@ -247,3 +247,86 @@ pub enum Transport {
     /// HTTP, in one body or as server-sent events.
     Http,
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::error::{ErrorKind, Stage};
+    use crate::vocabulary::{ContentBlock, StopReason, UsageUpdate};
+
+    fn start() -> StreamEvent {
+        StreamEvent::MessageStart {
+            id: "msg_1".into(),
+            model: "m".into(),
+            usage: UsageUpdate::default(),
+            service_tier: None,
+            extra: serde_json::Map::new(),
+        }
+    }
+
+    fn stream(events: Vec<Result<StreamEvent, LlmError>>) -> MessageStream {
+        MessageStream::new(futures::stream::iter(events), Delivery::default())
+    }
+
+    fn drain(stream: &mut MessageStream) -> Vec<Result<StreamEvent, LlmError>> {
+        block_on(async {
+            let mut items = Vec::new();
+            while let Some(item) = stream.next().await {
+                items.push(item);
+            }
+            items
+        })
+    }
+
+    #[test]
+    fn a_stream_that_ends_early_ends_in_an_error_with_the_partial_answer() {
+        let mut cut = stream(vec![Ok(start())]);
+        let items = drain(&mut cut);
+        let Err(error) = &items[1] else { panic!("{items:?}") };
+        assert_eq!((error.kind, error.stage), (ErrorKind::Truncated, Stage::MidStream));
+        assert_eq!(error.partial.as_ref().unwrap().id, "msg_1");
+        assert_eq!(block_on(cut.into_reply()).unwrap_err(), *error, "and the reply is the same error");
+    }
+
+    #[test]
+    fn an_error_gains_the_partial_answer_and_ends_the_stream() {
+        let busy = LlmError::new(ErrorKind::Overloaded, "busy");
+        let mut broken = stream(vec![Ok(start()), Err(busy), Ok(StreamEvent::MessageStop)]);
+        let items = drain(&mut broken);
+        assert_eq!(items.len(), 2);
+        let error = items[1].as_ref().unwrap_err();
+        assert_eq!((error.kind, error.stage), (ErrorKind::Overloaded, Stage::MidStream));
+        assert!(error.partial.is_some() && error.to_string().starts_with("Stream error"));
+    }
+
+    #[test]
+    fn an_event_that_cannot_come_is_an_error() {
+        let items = drain(&mut stream(vec![Ok(StreamEvent::BlockStop { index: 0 })]));
+        assert_eq!(items[0].as_ref().unwrap_err().kind, ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn nothing_comes_after_the_terminal_event() {
+        let late = Err(LlmError::new(ErrorKind::Connection, "reset"));
+        let mut stream = stream(vec![Ok(start()), Ok(StreamEvent::MessageStop), late]);
+        assert_eq!(drain(&mut stream).len(), 2);
+        assert_eq!(block_on(stream.into_reply()).unwrap().response.id, "msg_1");
+    }
+
+    #[test]
+    fn a_reply_may_be_asked_for_at_any_time() {
+        let answer = MessageResponse::new("msg_1", "m", ContentBlock::text("Hello"), StopReason::EndTurn);
+        for taken in 0..5 {
+            let mut stream = MessageStream::of_response(&answer, Delivery::default());
+            let reply = block_on(async {
+                for _ in 0..taken {
+                    stream.next().await.unwrap().unwrap();
+                }
+                stream.into_reply().await
+            });
+            assert_eq!(reply.unwrap().response, answer);
+        }
+    }
+}
