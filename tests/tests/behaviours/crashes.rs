@@ -17,11 +17,12 @@ use relight_store::EventStore;
 use relight_testkit::{
     Answer, Block, Script, ScriptedServer,
     faults::{CrashPoint, CrashStore},
+    undisturbed,
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::support::{Behaviour, Ledger, client, log, run_id, stores, undisturbed};
+use crate::support::{Behaviour, Ledger, client, log, run_id, stores};
 
 /// A tool that stops the drive before or after its work, once.
 struct Deadly {

@@ -1,12 +1,9 @@
 //! What the tests share: clocks, contexts, tools that count, and logs made comparable.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use relight_core::{Effect, Event, EventEnvelope, Role, RunId, Seq};
+use relight_core::{Effect, EventEnvelope, RunId};
 use relight_llm::{Client, Config, LlmError, Message, MessageRequest};
 use relight_runtime::{
     ClockFn, RandomFn, Reconciled, RunCtx, RuntimeError, Tool, ToolCall, ToolError, ToolSpec,
@@ -68,25 +65,6 @@ pub fn kinds(log: &[EventEnvelope]) -> Vec<&'static str> {
 /// A question.
 pub fn question(text: &str) -> MessageRequest {
     MessageRequest::new("model", 256).push_message(Message::user(text))
-}
-
-/// The log as an undisturbed run leaves it: kinds and payloads, references as ordinals, no times, no notes.
-pub fn undisturbed(log: &[EventEnvelope]) -> Vec<Value> {
-    let asked = log.iter().filter(|envelope| envelope.event.role() == Role::Asked);
-    let ordinals: HashMap<Seq, usize> = asked.enumerate().map(|(ordinal, e)| (e.seq, ordinal)).collect();
-    let mut shown: Vec<Value> = Vec::new();
-    for envelope in log.iter().filter(|envelope| envelope.event.role() != Role::Note) {
-        let mut event = serde_json::to_value(&envelope.event).unwrap();
-        if let Role::Settles(intent) = envelope.event.role() {
-            event["payload"]["intent"] = json!(ordinals[&intent]);
-        }
-        if let Event::ModelCallRequested { request: Some(_), .. } = &envelope.event {
-            // What it is recorded against is a matter of positions; the hash says what it is.
-            event["payload"]["request"] = json!("recorded");
-        }
-        shown.push(event);
-    }
-    shown
 }
 
 /// A tool that keeps a ledger of what it did, by key, outside of any log.
