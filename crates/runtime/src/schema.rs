@@ -7,6 +7,7 @@ use serde_json::Value;
 /// A compiled JSON Schema.
 #[derive(Debug)]
 pub struct Schema {
+    source: Value,
     compiled: jsonschema::Validator,
 }
 
@@ -27,9 +28,14 @@ impl Schema {
     /// A line that says what is wrong with the schema.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         match jsonschema::validator_for(schema) {
-            Ok(compiled) => Ok(Self { compiled }),
+            Ok(compiled) => Ok(Self { source: schema.clone(), compiled }),
             Err(error) => Err(format!("not a JSON Schema: {error}")),
         }
+    }
+
+    /// The schema as it was given.
+    pub const fn source(&self) -> &Value {
+        &self.source
     }
 
     /// Checks a value.

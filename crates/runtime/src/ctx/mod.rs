@@ -16,6 +16,7 @@ use crate::{
     error::RuntimeError,
     observer::Unobserved,
     process::{Active, this_process},
+    schema::Schema,
     sequencer::Sequencer,
     sources::{ClockFn, Hooks, RandomFn},
 };
@@ -64,6 +65,8 @@ pub struct RunCtx {
     /// What the next request is recorded against; built when the first one is live.
     transcript: Option<Transcript>,
     recording: Recording,
+    /// The schemas of tools that were called, by the tool's name.
+    schemas: BTreeMap<String, Schema>,
     /// A model error that the code was given and that is history only if the code goes on.
     failure: Option<(relight_core::Seq, LlmError)>,
 }
@@ -145,6 +148,7 @@ impl RunCtx {
             driver,
             transcript: None,
             recording: Recording::Full,
+            schemas: BTreeMap::new(),
             failure: None,
         })
     }

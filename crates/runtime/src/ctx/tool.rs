@@ -16,7 +16,7 @@ use crate::{
     observer::Notice,
     process::is_alive,
     schema::Schema,
-    tool::{Reconciled, Tool, ToolCall, ToolError},
+    tool::{Reconciled, Tool, ToolCall, ToolError, ToolSpec},
 };
 
 impl RunCtx {
@@ -82,22 +82,14 @@ impl RunCtx {
         key: String,
     ) -> Result<ToolOutcome, RuntimeError> {
         let spec = tool.spec();
-        let misfit = Schema::compile(&spec.input_schema)
-            .map_err(|error| ToolFailure { code: "invalid_schema".to_owned(), message: error })
-            .and_then(|schema| {
-                let invalid = |misfit: crate::Misfit| ToolFailure {
-                    code: "invalid_input".to_owned(),
-                    message: format!("the input was refused: {misfit}"),
-                };
-                schema.check(&input).map_err(invalid)
-            });
+        let misfit = self.misfit(spec, &input);
         self.prepare_live()?;
         let recorded_key = (spec.effect != Effect::Read).then(|| key.clone());
         let event = Event::tool_call_requested(&spec.name, input.clone(), spec.effect, recorded_key);
         // A read's intent waits for its outcome, unless something else has to be durable first.
         let may_wait = spec.effect == Effect::Read && !self.sequencer.has_waiting();
         let intent = self.sequencer.queue(&self.lane, event)?;
-        if let Err(failure) = misfit {
+        if let Some(failure) = misfit {
             return self.settle(intent, ToolOutcome::Failed(failure)).await;
         }
         let attempt = Attempt { intent, effect: spec.effect, key, input };
@@ -105,6 +97,19 @@ impl RunCtx {
             self.sequencer.flush().await?;
         }
         self.run_attempt(tool, attempt).await
+    }
+
+    /// Why an input must not reach its tool. Schemas are compiled once; a tool of the same name may have another one.
+    fn misfit(&mut self, spec: &ToolSpec, input: &Value) -> Option<ToolFailure> {
+        let failure = |code: &str, message: String| Some(ToolFailure { code: code.to_owned(), message });
+        if self.schemas.get(&spec.name).is_none_or(|schema| *schema.source() != spec.input_schema) {
+            match Schema::compile(&spec.input_schema) {
+                Ok(schema) => drop(self.schemas.insert(spec.name.clone(), schema)),
+                Err(error) => return failure("invalid_schema", error),
+            }
+        }
+        let misfit = self.schemas[&spec.name].check(input).err()?;
+        failure("invalid_input", format!("the input was refused: {misfit}"))
     }
 
     async fn run_again(&mut self, tool: &dyn Tool, attempt: Attempt) -> Result<ToolOutcome, RuntimeError> {
