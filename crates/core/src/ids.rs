@@ -164,7 +164,9 @@ impl FromStr for Lane {
             Some(LaneStep { ordinal: ordinal.parse().ok()?, branch: branch.parse().ok()? })
         };
         let path = text.split('/').map(step).collect::<Option<Vec<_>>>();
-        path.map(Self).ok_or_else(|| ParseIdError::new("lane", text))
+        // One lane has one spelling: no signs, no leading zeros.
+        let lane = path.map(Self).filter(|lane| lane.to_string() == text);
+        lane.ok_or_else(|| ParseIdError::new("lane", text))
     }
 }
 
@@ -270,7 +272,9 @@ mod tests {
         assert_eq!(lane.to_string(), "2.0/5.1");
         assert_eq!("2.0/5.1".parse(), Ok(lane));
         assert_eq!("root".parse(), Ok(Lane::ROOT));
-        assert!("2".parse::<Lane>().is_err());
+        for other in ["", "2", "2.0/", "+2.0", "02.0", "2.-1", "root/2.0", "2.4294967296"] {
+            assert!(other.parse::<Lane>().is_err(), "{other}");
+        }
     }
 
     #[test]

@@ -97,8 +97,10 @@ impl Transcript {
     /// Notes what the request at `seq` was, with the digests of all its messages. Only for a request that the log
     /// holds in full: nothing can be recorded against a hash.
     pub fn requested(&mut self, seq: Seq, messages: Vec<Digest>, rest: Map<String, Value>) {
-        let continues = |earlier: &Earlier| messages.starts_with(&earlier.messages);
-        if let Some(index) = self.conversations.iter().rposition(continues) {
+        let length = |index: usize| self.conversations[index].messages.len();
+        let continues = |index: &usize| messages.starts_with(&self.conversations[*index].messages);
+        let continued = (0..self.conversations.len()).filter(continues).max_by_key(|index| length(*index));
+        if let Some(index) = continued {
             self.conversations.remove(index);
         } else if self.conversations.len() == CONVERSATIONS {
             self.conversations.remove(0);
@@ -263,6 +265,13 @@ mod tests {
         asked(&mut transcript, 8, "a q");
         assert_eq!(against(&transcript, "a b d e"), (Some(seq(6)), 3));
         assert_eq!(against(&transcript, "a q r"), (Some(seq(8)), 2));
+        // A request goes on from the longest that it holds in full, and leaves shorter ones alone.
+        asked(&mut transcript, 10, "a");
+        asked(&mut transcript, 12, "a b d e");
+        assert_eq!(
+            transcript.conversations.iter().map(|c| c.seq).collect::<Vec<_>>(),
+            [4, 8, 10, 12].map(seq)
+        );
     }
 
     #[test]

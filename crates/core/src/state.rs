@@ -14,16 +14,15 @@ use crate::{
 /// What a run is up to.
 ///
 /// ```text
-///                           ┌────────── Suspended ──────────▶┐
-///  NotStarted ─RunStarted─▶ Running                          Waiting
-///                           │ └◀─ Resolved, BudgetRaised, ───┘ │
-///      RunCompleted,        │     driven again                 │
-///      RunFailed            ├────────── CancelRequested ───────┤
-///  Completed, ◀─────────────┤                ▼                 │
-///  Failed                   │            Cancelling            │
-///                           │                ▼                 │
-///                           └──────────▶ Cancelled ◀───────────┘
-///                                   RunCancelled
+///  NotStarted ──RunStarted──▶ Running ──────── Suspended ───────▶ Waiting
+///                              │   ▲                              │  │
+///                              │   └── Resolved, BudgetRaised, ───┘  │
+///                              │       driven again                  │
+///                              ├── RunCompleted ──▶ Completed        │
+///                              ├── RunFailed ─────▶ Failed           │
+///                              ├── CancelRequested ──▶ Cancelling ◀──┤
+///                              │                           │         │
+///                              └── RunCancelled ──▶ Cancelled ◀──────┘
 /// ```
 ///
 /// The code asks for nothing more, and does not end the run by itself, while something stands open: an intent that

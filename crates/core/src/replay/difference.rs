@@ -85,9 +85,6 @@ fn same_number(a: &Number, b: &Number) -> bool {
     if a == b {
         return true;
     }
-    if !a.is_f64() && !b.is_f64() {
-        return false;
-    }
     // An integer beyond 2^53 may round to a float that it is not equal to; the canonical form tells them apart.
     relight_canonical::to_canonical(&Value::Number(a.clone()))
         == relight_canonical::to_canonical(&Value::Number(b.clone()))

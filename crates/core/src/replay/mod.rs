@@ -207,8 +207,8 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// [`Divergence`] where the log records another call there, or where recorded calls are left over in other
-    /// lanes while this one would go live. The machine stays where it was.
+    /// [`Divergence`] where the log records another call there, or where something would be done though recorded
+    /// calls are left over in other lanes, or though the run has ended. The machine stays where it was.
     pub fn ask(&mut self, lane: &Lane, ask: Ask<'_>) -> Result<Found<'_>, Box<Divergence>> {
         let track = self.lanes.get(lane);
         let ordinal = track.map_or(0, |track| track.made);
