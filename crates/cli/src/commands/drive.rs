@@ -1,0 +1,212 @@
+//! What `run` and `resume` have in common: an agent, a watched drive that signals may end, and how it is reported.
+
+use std::{path::PathBuf, sync::Arc};
+
+use relight::{Agent, EventStore, RunId, RunOutcome, RunState, Runtime, RuntimeError, core::WaitReason};
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::{
+    agent_file,
+    exit::Exit,
+    failure::Failure,
+    output::{
+        self,
+        text::shell_word,
+        watch::{Progress, Watch},
+    },
+    store,
+};
+
+/// Options of every command that drives.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DriveArgs {
+    /// The agent file
+    #[arg(long, value_name = "FILE")]
+    agent: PathBuf,
+
+    /// Ask the model at this address instead of the agent file's
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// What stderr shows while the run is driven
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    progress: Progress,
+}
+
+impl DriveArgs {
+    /// The agent, ready to be driven.
+    pub(crate) fn agent(&self) -> Result<Agent, Failure> {
+        agent_file::load(&self.agent, self.base_url.as_deref())
+    }
+}
+
+/// One drive, from its first look at the store to its report.
+pub(crate) struct Session {
+    args: DriveArgs,
+    runtime: Runtime,
+    store: Arc<dyn EventStore>,
+    address: String,
+    watch: Arc<Watch>,
+    signals: Signals,
+}
+
+impl Session {
+    pub(crate) fn begin(args: DriveArgs, store: Arc<dyn EventStore>, address: &str) -> Result<Self, Failure> {
+        let signals = Signals::listen()?;
+        let watch = Arc::new(Watch::new(args.progress));
+        let runtime = Runtime::new(store.clone()).with_observer(watch.clone());
+        Ok(Self { args, runtime, store, address: address.to_owned(), watch, signals })
+    }
+
+    pub(crate) fn runtime(&self) -> Runtime {
+        self.runtime.clone()
+    }
+
+    /// Drives until the run ends or waits, or a signal comes; then says how it went.
+    pub(crate) async fn finish(
+        mut self,
+        run: RunId,
+        drive: impl Future<Output = Result<RunOutcome, RuntimeError>>,
+    ) -> Result<Exit, Failure> {
+        // A signal drops the drive, which ends the tool or stream that is in flight.
+        let driven = tokio::select! {
+            biased;
+            outcome = drive => Ok(outcome),
+            exit = self.signals.next() => Err(exit),
+        };
+        let shown = self.watch.finish();
+        match driven {
+            Ok(Ok(outcome)) => self.report(run, outcome, shown).await,
+            Ok(Err(error)) => Err(self.explain(run, error)),
+            Err(exit) if self.watch.has_recorded() || self.is_known(run).await => {
+                Err(Failure::new(exit, format!("interrupted; go on with `{}`", self.resume_command(run))))
+            }
+            Err(exit) => Err(Failure::new(exit, "interrupted before anything was recorded")),
+        }
+    }
+
+    async fn report(&self, run: RunId, outcome: RunOutcome, shown: Option<String>) -> Result<Exit, Failure> {
+        match outcome {
+            RunOutcome::Completed { output } => {
+                if self.args.json {
+                    output::json_line(&json!({"run": run, "status": "completed", "output": output}))?;
+                } else if !is_on_this_terminal(&output, shown.as_deref()) {
+                    output::line(match &output {
+                        Value::String(text) => text.clone(),
+                        other => format!("{other:#}"),
+                    })?;
+                }
+                Ok(Exit::Ok)
+            }
+            RunOutcome::Failed { code, message } => {
+                if self.args.json {
+                    let result = json!({"run": run, "status": "failed", "code": code, "message": message});
+                    output::json_line(&result)?;
+                }
+                Err(Failure::new(Exit::RunFailed, format!("run {run} failed: {message} ({code})")))
+            }
+            RunOutcome::Cancelled => {
+                if self.args.json {
+                    output::json_line(&json!({"run": run, "status": "cancelled"}))?;
+                }
+                Err(Failure::new(Exit::RunFailed, format!("run {run} was cancelled")))
+            }
+            RunOutcome::Waiting { reason } => {
+                if self.args.json {
+                    output::json_line(&json!({"run": run, "status": "waiting", "reason": reason}))?;
+                }
+                Err(Failure::new(Exit::RunWaits, self.what_it_waits_for(run, &reason).await))
+            }
+            other => {
+                Err(Failure::new(Exit::Unexpected, format!("run {run} ended in an unknown way: {other:?}")))
+            }
+        }
+    }
+
+    async fn what_it_waits_for(&self, run: RunId, reason: &WaitReason) -> String {
+        let (store, resume) = (store::flag(&self.address), self.resume_command(run));
+        match reason {
+            WaitReason::Reconciliation { intent, why } => {
+                let tool = self.tool_of(run, *intent).await.unwrap_or_else(|| "a tool".to_owned());
+                format!(
+                    "nobody knows whether {tool} (event {intent} of run {run}) was done: {why}; find out \
+                     (`relight show {run}{store}` has its input and key), say so with \
+                     `relight resolve {run} {intent} --outcome JSON{store}` or `--not-done`, then `{resume}`"
+                )
+            }
+            WaitReason::Budget { limit } => {
+                format!("run {run} has used up its limit on {limit}; go on with `{resume} --raise {limit}=N`")
+            }
+            other => format!("run {run} waits for {other:?}; then `{resume}`"),
+        }
+    }
+
+    async fn tool_of(&self, run: RunId, intent: relight::Seq) -> Option<String> {
+        let log = self.store.read_log(run).await.ok()?;
+        let state = RunState::fold(&log).ok()?;
+        match state.progress()?.open.get(&intent)? {
+            relight::core::OpenIntent::ToolCall { tool, .. } => Some(tool.clone()),
+            relight::core::OpenIntent::ModelCall => None,
+        }
+    }
+
+    /// What ended the drive, and how to go on where that is possible.
+    fn explain(&self, run: RunId, error: RuntimeError) -> Failure {
+        let resumable = matches!(error, RuntimeError::Model(_)) && self.watch.has_recorded();
+        let failure = Failure::from(error);
+        if resumable {
+            failure.with_hint(&format!("nothing recorded is lost, go on with `{}`", self.resume_command(run)))
+        } else {
+            failure
+        }
+    }
+
+    async fn is_known(&self, run: RunId) -> bool {
+        matches!(self.store.head(run).await, Ok(Some(_)))
+    }
+
+    fn resume_command(&self, run: RunId) -> String {
+        let agent = shell_word(&self.args.agent.display().to_string());
+        let base_url = match &self.args.base_url {
+            Some(url) => format!(" --base-url {}", shell_word(url)),
+            None => String::new(),
+        };
+        format!("relight resume {run} --agent {agent}{base_url}{}", store::flag(&self.address))
+    }
+}
+
+/// Whether the answer was streamed to the terminal that stdout is, so that printing it would say it twice.
+fn is_on_this_terminal(output: &Value, shown: Option<&str>) -> bool {
+    use std::io::IsTerminal as _;
+    let both = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+    both && shown.is_some() && output.as_str() == shown
+}
+
+/// The signals that end a drive.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Exit::Unexpected, format!("cannot listen for signals: {error}"))
+            })
+        };
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> Exit {
+        tokio::select! {
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
+        }
+    }
+}

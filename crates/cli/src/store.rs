@@ -1,0 +1,93 @@
+//! The store that a command works on, and the run that its user means.
+
+use std::{path::Path, sync::Arc};
+
+use relight::{
+    EventStore, RunId,
+    store::{Page, RunQuery, RunSummary},
+};
+
+use crate::{args::DEFAULT_STORE, exit::Exit, failure::Failure, output::text::shell_word};
+
+/// Opens a store, and makes it where there is none.
+pub(crate) async fn open_or_make(store: &str) -> Result<Arc<dyn EventStore>, Failure> {
+    Ok(relight::open(store).await?)
+}
+
+/// Opens a store that must be there: a command that only looks shall not leave an empty one behind.
+pub(crate) async fn open(store: &str) -> Result<Arc<dyn EventStore>, Failure> {
+    let path = store.strip_prefix("sqlite:").unwrap_or(store);
+    let names_a_file = !store.contains("://") && store != "memory:";
+    if names_a_file && !path.is_empty() && !exists(Path::new(path)) {
+        let message = format!(
+            "there is no store at {path}; `relight run` makes one, or name yours with --store or RELIGHT_STORE"
+        );
+        return Err(Failure::new(Exit::StoreFailed, message));
+    }
+    open_or_make(store).await
+}
+
+/// A path that cannot be looked at may exist; opening it says what is wrong.
+fn exists(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true)
+}
+
+/// The run that a person means by its id or the beginning of it.
+pub(crate) async fn find_run(store: &dyn EventStore, text: &str) -> Result<RunId, Failure> {
+    if let Ok(run) = text.parse() {
+        return Ok(run);
+    }
+    let looks_like_one = text.len() >= SHORTEST && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    if !looks_like_one {
+        let message = format!(
+            "{text:?} is not a run id, nor the first {SHORTEST} characters or more of one; `relight list` shows them"
+        );
+        return Err(Failure::bad_input(message));
+    }
+    let start = text.to_ascii_lowercase();
+    let mut found: Vec<String> = Vec::new();
+    let mut pages = Pages::new(RunQuery { limit: 1000, ..RunQuery::default() });
+    while let Some(page) = pages.next(store).await? {
+        let ids = page.items.iter().map(|run| run.run_id.to_string());
+        let ids = ids.chain(page.damaged.into_iter().map(|row| row.run));
+        found.extend(ids.filter(|id| id.starts_with(&start)));
+    }
+    match found.as_slice() {
+        [one] => Ok(one.parse()?),
+        [] => {
+            let message =
+                format!("there is no run {text} in this store; `relight list` shows those there are");
+            Err(Failure::new(Exit::NoSuchRun, message))
+        }
+        [first, second, ..] => {
+            let message = format!("{text} may be run {first} or {second}, and more; give more of its id");
+            Err(Failure::bad_input(message))
+        }
+    }
+}
+
+/// The pages of a list, one after another.
+pub(crate) struct Pages {
+    query: Option<RunQuery>,
+}
+
+impl Pages {
+    pub(crate) fn new(query: RunQuery) -> Self {
+        Self { query: Some(query) }
+    }
+
+    pub(crate) async fn next(&mut self, store: &dyn EventStore) -> Result<Option<Page<RunSummary>>, Failure> {
+        let Some(query) = self.query.take() else { return Ok(None) };
+        let page = store.list_runs(&query).await?;
+        self.query = page.next.clone().map(|next| RunQuery { after: Some(next), ..query });
+        Ok(Some(page))
+    }
+}
+
+/// The words that name the same store in another command: none where that finds it by itself.
+pub(crate) fn flag(store: &str) -> String {
+    let elsewhere = std::env::var("RELIGHT_STORE").unwrap_or_else(|_| DEFAULT_STORE.to_owned());
+    if store == elsewhere { String::new() } else { format!(" --store {}", shell_word(store)) }
+}
+
+const SHORTEST: usize = 4;
