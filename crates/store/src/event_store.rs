@@ -80,7 +80,7 @@ pub trait EventStore: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::UnknownRun`]; [`StoreError::Corrupt`] at the first record that is not what was appended there,
-    /// the cut tail of a log included; [`StoreError::Newer`] at the first record of a newer version.
+    /// the cut tail of a log and a record beyond its head included; [`StoreError::Newer`] at the first record of a newer version.
     async fn read_log(&self, run: RunId) -> Result<Vec<EventEnvelope>, StoreError> {
         let Some(head) = self.head(run).await? else {
             return Err(StoreError::UnknownRun { run });
@@ -97,6 +97,29 @@ pub trait EventStore: Send + Sync + 'static {
             }
         }
         verifier.finish(head.seq, head.link)?;
+        check_end(self, run, head).await?;
         Ok(log)
+    }
+}
+
+/// Checks that no record stands beyond the head of a run, for code that reads a log by itself; `head` may have moved
+/// on since it was taken.
+///
+/// # Errors
+///
+/// [`StoreError::Corrupt`] at the position after the head: a record got there by other ways than `append`, which
+/// moves the head along.
+pub async fn check_end(store: &(impl EventStore + ?Sized), run: RunId, head: Head) -> Result<(), StoreError> {
+    let beyond = head.seq.next();
+    if store.load(run, SeqRange::between(beyond, beyond)).await?.is_empty() {
+        return Ok(());
+    }
+    // What was appended in between came with its head.
+    match store.head(run).await? {
+        Some(now) if now.seq > head.seq => Ok(()),
+        _ => {
+            let why = format!("it stands after the head, which is event {}", head.seq);
+            Err(StoreError::Corrupt { run, seq: beyond, why })
+        }
     }
 }

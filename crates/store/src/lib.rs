@@ -58,7 +58,7 @@ mod sqlite;
 pub use append::{Append, BatchId, Epoch, Expect, Head};
 pub use async_trait::async_trait;
 pub use error::{Source, StoreError};
-pub use event_store::EventStore;
+pub use event_store::{EventStore, check_end};
 pub use limits::Limits;
 pub use memory::MemoryStore;
 pub use query::{Cursor, DamagedRow, Page, RunQuery, SeqRange};

@@ -117,6 +117,7 @@ pub async fn promise_6_damage_is_named_and_other_runs_stay_readable(harness: &dy
         (Damage::Removed(seq(2)), 2),
         (Damage::Removed(seq(5)), 5),
         (Damage::Inserted(seq(2)), 3),
+        (Damage::Inserted(seq(5)), 6),
         (Damage::Swapped(seq(4)), 4),
         (Damage::TailCut(seq(4)), 4),
         (Damage::TailCut(seq(1)), 1),
