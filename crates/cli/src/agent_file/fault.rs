@@ -54,6 +54,10 @@ impl Fault {
             Place::Bytes(span) if span.start == 0 && self.message.starts_with("missing field") => {
                 (None, None)
             }
+            // The second of two equal keys is in no table.
+            Place::Bytes(span) if self.message == "duplicate key" => {
+                (Some(line(text, span.start)), text.get(span.clone()).map(str::to_owned))
+            }
             Place::Bytes(span) => (Some(line(text, span.start)), field_at(text, span.start)),
         };
         let mut shown = file.display().to_string();
