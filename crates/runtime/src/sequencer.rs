@@ -22,7 +22,7 @@ pub(crate) struct Sequencer {
     last_time: Option<Timestamp>,
     /// The state that the log has once all that waits is appended.
     state: RunState,
-    waiting: Vec<EventEnvelope>,
+    waiting: Vec<(EventEnvelope, Vec<u8>)>,
 }
 
 /// Where the next append goes.
@@ -71,9 +71,11 @@ impl Sequencer {
             lane: lane.clone(),
             event,
         };
-        self.state = std::mem::take(&mut self.state).apply(&envelope)?;
+        // What cannot be written is refused here, at the call at fault, and changes nothing.
+        let bytes = envelope.to_bytes()?;
+        self.state = self.state.clone().apply(&envelope)?;
         self.last_time = Some(recorded_at);
-        self.waiting.push(envelope);
+        self.waiting.push((envelope, bytes));
         Ok(seq)
     }
 
@@ -90,11 +92,12 @@ impl Sequencer {
             None => (Expect::NewRun, chain::GENESIS),
             Some(head) => (Expect::Head(head.seq), head.link),
         };
+        let mut envelopes = Vec::with_capacity(self.waiting.len());
         let mut records = Vec::with_capacity(self.waiting.len());
-        for envelope in &self.waiting {
-            let record = Record::seal(link, envelope)?;
-            link = record.link;
-            records.push(record);
+        for (envelope, bytes) in self.waiting.drain(..) {
+            link = chain::link(link, &bytes);
+            records.push(Record { seq: envelope.seq, recorded_at: envelope.recorded_at, bytes, link });
+            envelopes.push(envelope);
         }
         let summary = self.state.summary().expect("a run with events has a summary");
         let head = self
@@ -103,9 +106,9 @@ impl Sequencer {
             .append(Append { run: self.run, expect, epoch: None, batch: BatchId::random(), records, summary })
             .await?;
         self.position = Position::At(head);
-        for envelope in self.waiting.drain(..) {
+        for envelope in &envelopes {
             tracing::debug!(run = %self.run, seq = %envelope.seq, kind = envelope.event.kind(), "recorded");
-            self.hooks.observer.observe(Notice::Recorded(&envelope));
+            self.hooks.observer.observe(Notice::Recorded(envelope));
         }
         Ok(())
     }
