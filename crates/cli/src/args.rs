@@ -15,11 +15,11 @@ use crate::{commands, demo, exit};
 pub(crate) struct Cli {
     /// Where runs are kept: a file, `sqlite:FILE` or `memory:`
     #[arg(long, global = true, env = "RELIGHT_STORE", hide_env_values = true, value_name = "STORE")]
-    #[arg(default_value = DEFAULT_STORE)]
+    #[arg(default_value = DEFAULT_STORE, help_heading = EVERYWHERE)]
     pub(crate) store: String,
 
     /// Whether to use colours (NO_COLOR is obeyed, too)
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = EVERYWHERE)]
     pub(crate) color: Color,
 
     #[command(subcommand)]
@@ -62,6 +62,9 @@ impl Color {
         .write_global();
     }
 }
+
+/// What every command takes stands below what only it takes.
+const EVERYWHERE: &str = "Options of every command";
 
 pub(crate) const DEFAULT_STORE: &str = "relight.db";
 

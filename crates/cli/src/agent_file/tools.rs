@@ -58,6 +58,7 @@ pub(super) struct CommandTable {
     schema_file: Option<PathBuf>,
     timeout_ms: Option<u64>,
     max_output_bytes: Option<usize>,
+    wait_for_earlier_ms: Option<u64>,
     reconcile: Option<ReconcileTable>,
 }
 
@@ -130,6 +131,9 @@ impl CommandTable {
         }
         if let Some(bytes) = self.max_output_bytes {
             limits.output_bytes = bytes;
+        }
+        if let Some(wait) = self.wait_for_earlier_ms {
+            limits.earlier = Duration::from_millis(wait);
         }
         let tool = CommandTool::new(spec, program, reconcile, place.folder().to_owned(), limits);
         Ok(Arc::new(tool.without_variables(key_variables)))

@@ -1,5 +1,6 @@
 //! `relight list`: what runs there are, and what each is up to.
 
+use anstyle::Style;
 use relight::{
     EventStore, RunSummary,
     store::{DamagedRow, RunQuery, StatusKind},
@@ -67,15 +68,18 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
     while seen.left > 0
         && let Some(page) = pages.next(store.as_ref()).await?
     {
-        for row in &page.damaged {
-            seen.damaged += 1;
-            unreadable(&args, &mut seen, row)?;
-        }
-        for run in page.items.iter().take(seen.left) {
+        let mut rows = Vec::new();
+        for run in page.items.into_iter().take(seen.left) {
             seen.left -= 1;
-            let damage = if args.verify { damage_of(store.as_ref(), run).await? } else { None };
-            seen.damaged += u64::from(damage.is_some());
-            readable(&args, &mut seen, run, damage.as_deref())?;
+            let damage = if args.verify { damage_of(store.as_ref(), &run).await? } else { None };
+            rows.push(Row::Run { run: Box::new(run), damage });
+        }
+        rows.extend(page.damaged.into_iter().map(Row::Unreadable));
+        seen.damaged += rows.iter().filter(|row| row.is_damaged()).count() as u64;
+        if args.json {
+            rows.iter().try_for_each(|row| row.print_json(args.verify))?
+        } else {
+            table(&mut seen, &rows)?
         }
     }
     match seen.damaged {
@@ -92,7 +96,8 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
 
 #[derive(Default)]
 struct Seen {
-    has_header: bool,
+    /// The width of the column of statuses; zero before the head is printed.
+    status_width: usize,
     left: usize,
     damaged: u64,
 }
@@ -107,63 +112,84 @@ async fn damage_of(store: &dyn EventStore, run: &RunSummary) -> Result<Option<St
     }
 }
 
-fn readable(args: &Args, seen: &mut Seen, run: &RunSummary, damage: Option<&str>) -> Result<(), Failure> {
-    if args.json {
-        let mut line = json!(run);
-        if args.verify {
-            line["verified"] = json!(damage.is_none());
-            line["damage"] = json!(damage);
+/// A line of the list.
+enum Row {
+    Run { run: Box<RunSummary>, damage: Option<String> },
+    Unreadable(DamagedRow),
+}
+
+impl Row {
+    const fn is_damaged(&self) -> bool {
+        !matches!(self, Self::Run { damage: None, .. })
+    }
+
+    fn status(&self) -> (Style, &'static str) {
+        match self {
+            Self::Run { run, damage: None } => {
+                (style::of_status(run.status.kind()), run.status.kind().as_str())
+            }
+            Self::Run { damage: Some(_), .. } => (style::BAD, "DAMAGED"),
+            Self::Unreadable(_) => (style::BAD, "UNREADABLE"),
         }
-        return output::json_line(&line);
     }
-    header(seen)?;
-    let (status, style) = match damage {
-        Some(_) => ("DAMAGED", style::BAD),
-        None => (run.status.kind().as_str(), style::of_status(run.status.kind())),
-    };
-    let started = run.started_at.strftime("%Y-%m-%d %H:%M:%S");
-    let labels: Vec<String> =
-        run.labels.iter().map(|(name, value)| one_line(&format!("{name}={value}"))).collect();
-    output::line(format_args!(
-        "{}  {style}{status:<20}{style:#}  {started}  {:>6}  {:>6}  {:>6}  {:>8}  {}",
-        run.run_id,
-        run.events,
-        run.drives,
-        run.model_calls,
-        run.usage.total(),
-        labels.join(" "),
-    ))?;
-    match damage {
-        Some(damage) => output::line(format_args!("    {0}{1}{0:#}", style::BAD, one_line(damage))),
-        None => Ok(()),
+
+    fn print_json(&self, is_verified: bool) -> Result<(), Failure> {
+        match self {
+            Self::Unreadable(row) => output::json_line(&json!({"run_id": row.run, "unreadable": row.why})),
+            Self::Run { run, damage } => {
+                let mut line = json!(run);
+                if is_verified {
+                    line["verified"] = json!(damage.is_none());
+                    line["damage"] = json!(damage);
+                }
+                output::json_line(&line)
+            }
+        }
+    }
+
+    fn print(&self, status_width: usize) -> Result<(), Failure> {
+        let (style, status) = self.status();
+        match self {
+            Self::Unreadable(row) => {
+                let (run, why) = (one_line(&row.run), one_line(&row.why));
+                output::line(format_args!("{run:<36}  {style}{status:<status_width$}{style:#}  {why}"))
+            }
+            Self::Run { run, damage } => {
+                let started = run.started_at.strftime("%Y-%m-%d %H:%M");
+                let labels: Vec<_> =
+                    run.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                output::line(format_args!(
+                    "{}  {style}{status:<status_width$}{style:#}  {started}  {:>6}  {:>6}  {:>8}  {}",
+                    run.run_id,
+                    run.events,
+                    run.drives,
+                    run.usage.total(),
+                    one_line(&labels.join(" ")),
+                ))?;
+                match damage {
+                    Some(damage) => output::line(format_args!("    {style}{}{style:#}", one_line(damage))),
+                    None => Ok(()),
+                }
+            }
+        }
     }
 }
 
-fn unreadable(args: &Args, seen: &mut Seen, row: &DamagedRow) -> Result<(), Failure> {
-    if args.json {
-        return output::json_line(&json!({"run_id": row.run, "unreadable": row.why}));
-    }
-    header(seen)?;
-    let (run, why) = (one_line(&row.run), one_line(&row.why));
-    output::line(format_args!("{run:<36}  {0}{1:<20}{0:#}  {why}", style::BAD, "UNREADABLE"))
-}
-
-fn header(seen: &mut Seen) -> Result<(), Failure> {
-    if std::mem::replace(&mut seen.has_header, true) {
+/// Prints a page, its head before the first one.
+fn table(seen: &mut Seen, rows: &[Row]) -> Result<(), Failure> {
+    if rows.is_empty() {
         return Ok(());
     }
-    output::line(format_args!(
-        "{0}{1:<36}  {2:<20}  {3:<19}  {4:>6}  {5:>6}  {6:>6}  {7:>8}  {8}{0:#}",
-        style::BOLD,
-        "RUN",
-        "STATUS",
-        "STARTED (UTC)",
-        "EVENTS",
-        "DRIVES",
-        "STEPS",
-        "TOKENS",
-        "LABELS"
-    ))
+    if seen.status_width == 0 {
+        seen.status_width =
+            rows.iter().map(|row| row.status().1.len()).max().unwrap_or(0).max("STATUS".len());
+        let (bold, width) = (style::BOLD, seen.status_width);
+        output::line(format_args!(
+            "{bold}{:<36}  {:<width$}  {:<16}  {:>6}  {:>6}  {:>8}  LABELS{bold:#}",
+            "RUN", "STATUS", "STARTED (UTC)", "EVENTS", "DRIVES", "TOKENS"
+        ))?;
+    }
+    rows.iter().try_for_each(|row| row.print(seen.status_width))
 }
 
 fn is(number: u64) -> String {

@@ -13,22 +13,18 @@ use crate::{exit::Exit, failure::Failure, store};
 /// The answer goes to stdout, everything else to stderr. Whatever ends the process, `relight resume` goes on with
 /// the run.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  relight run --agent clerk.toml --text 'Enter invoice 4711.'
-  relight run --agent clerk.toml --input '{\"invoice\": 4711}' --label customer=acme
-  relight run --agent clerk.toml --input @order.json --json | jq .output
-  generate-order | relight run --agent clerk.toml --input -")]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["input", "text"]))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{AGENT_FILE}"), after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     drive: DriveArgs,
 
     /// The input as JSON; `@FILE` reads it from a file, `-` from stdin
-    #[arg(long, value_name = "JSON|@FILE|-", required_unless_present = "text", allow_hyphen_values = true)]
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
 
     /// The input as a text, which needs no quotes of JSON
-    #[arg(long, value_name = "TEXT", conflicts_with = "input", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
 
     /// A label for finding the run in lists; may be given many times
@@ -106,3 +102,34 @@ impl FromStr for Label {
 
 /// An event holds the input, and is at most this large.
 const MAX_INPUT_BYTES: u64 = 16 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  relight run --agent clerk.toml --text 'Enter invoice 4711.'
+  relight run --agent clerk.toml --input '{\"invoice\": 4711}' --label customer=acme
+  relight run --agent clerk.toml --input @order.json --json | jq .output
+  generate-order | relight run --agent clerk.toml --input -";
+
+const AGENT_FILE: &str = "\
+An agent file is TOML; paths in it are relative to it. A small one:
+  model = \"claude-sonnet-4-5\"
+  system = \"You keep the books.\"
+
+  [budgets]
+  steps = 20
+
+  [[tools]]
+  kind = \"read_file\"
+  root = \"invoices\"
+
+  [[tools]]
+  kind = \"ledger\"
+  path = \"ledger.jsonl\"
+
+  [[tools]]
+  kind = \"command\"
+  name = \"pay\"
+  description = \"Pays an invoice.\"
+  effect = \"write\"
+  program = \"./pay.sh\"
+  reconcile = { program = \"./was-it-paid.sh\" }";

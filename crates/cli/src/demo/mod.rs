@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{exit::Exit, failure::Failure};
 use drive::Drive;
-use judge::Facts;
+use judge::{Facts, Request};
 use screen::Screen;
 use stage::Stage;
 
@@ -67,7 +67,8 @@ async fn show(args: &Args) -> Result<Exit, Failure> {
         let half_sent = server.requests().iter().any(|request| request.progress == Progress::Stalled);
         half_sent && drive.words_of_answer() == script::WORDS_BEFORE_THE_KILL
     };
-    show_until(&mut screen, &mut first, is_in_mid_answer).await?;
+    show_until(&mut screen, &mut first, "starts the run", is_in_mid_answer).await?;
+    tokio::time::sleep(args.pace(SUSPENSE)).await;
     screen.killed("in the middle of the model's answer")?;
     let first = first.kill().await?;
     let run = first.run()?;
@@ -75,22 +76,29 @@ async fn show(args: &Args) -> Result<Exit, Failure> {
 
     let mut second = Drive::resume(&stage, &server.base_url(), run)?;
     let money_has_left = |drive: &Drive| drive.asked_for(script::WRITE) && !stage.ledger().is_empty();
-    show_until(&mut screen, &mut second, money_has_left).await?;
+    show_until(&mut screen, &mut second, "resumes it", money_has_left).await?;
+    screen.money_has_left()?;
+    tokio::time::sleep(args.pace(SUSPENSE)).await;
     screen.killed("the money has left, and nobody has written that down")?;
     let second = second.kill().await?;
     tokio::time::sleep(args.pace(BREATH)).await;
 
     let mut third = Drive::resume(&stage, &server.base_url(), run)?;
-    screen.drive_began(&third)?;
+    screen.drive_began(&third, "resumes it")?;
     while let Some(notice) = third.next().await? {
         screen.show(&third, &notice)?;
     }
     let (third, output) = third.finish().await?;
 
+    tokio::time::sleep(args.pace(SUSPENSE)).await;
     let facts = Facts {
         drives: [first, second, third],
         output,
-        requests: server.requests(),
+        requests: server
+            .requests()
+            .iter()
+            .map(|request| Request { turn: request.turn, fate: request.progress.into() })
+            .collect(),
         ledger: stage.ledger(),
         log: stage.read_log(run).await,
     };
@@ -107,9 +115,10 @@ async fn show(args: &Args) -> Result<Exit, Failure> {
 async fn show_until(
     screen: &mut Screen,
     drive: &mut Drive,
+    does: &str,
     reached: impl Fn(&Drive) -> bool,
 ) -> Result<(), Failure> {
-    screen.drive_began(drive)?;
+    screen.drive_began(drive, does)?;
     while !reached(drive) {
         tokio::select! {
             notice = drive.next() => match notice? {
@@ -137,10 +146,13 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 /// How long the model takes for a word.
-const WORD: Duration = Duration::from_millis(75);
+const WORD: Duration = Duration::from_millis(100);
+
+/// How long a reader gets to see that something is about to happen.
+const SUSPENSE: Duration = Duration::from_millis(1200);
 
 /// How long a reader gets to see that a process was killed.
-const BREATH: Duration = Duration::from_millis(1800);
+const BREATH: Duration = Duration::from_millis(2200);
 
 /// How often the world outside the drive is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);

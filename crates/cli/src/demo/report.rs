@@ -1,10 +1,9 @@
 //! The demo's last page: which drive did what, what is left in the world, and the verdict.
 
 use relight::RunId;
-use relight_testkit::Progress;
 
 use super::{
-    judge::{self, Call, Facts},
+    judge::{self, Call, Facts, Fate},
     stage::Stage,
 };
 use crate::{
@@ -62,14 +61,14 @@ fn cell(call: &Call, drive: usize) -> (anstyle::Style, &'static str) {
 
 fn world(facts: &Facts) -> Result<(), Failure> {
     output::line("")?;
-    let whole = facts.requests.iter().filter(|request| request.progress == Progress::Completed).count();
+    let whole = facts.requests.iter().filter(|request| request.fate == Fate::Answered).count();
     let cut = facts.requests.len() - whole;
     let requests = count(facts.requests.len() as u64, "request");
     fact("model server", &format!("{requests}: {whole} answered in full, {cut} cut off by a kill"))?;
     let lines = count(facts.ledger.len() as u64, "line");
     fact("ledger.jsonl", &lines)?;
     for line in &facts.ledger {
-        fact("", &shortened(line, 120))?;
+        fact("", &with_short_key(line))?;
     }
     match &facts.log {
         Ok((log, link)) => {
@@ -80,6 +79,15 @@ fn world(facts: &Facts) -> Result<(), Failure> {
             )
         }
         Err(error) => fact("relight.db", &error.to_string()),
+    }
+}
+
+/// The line with the beginning of its key, which is as long as all the rest.
+fn with_short_key(line: &str) -> String {
+    let key = line.split('"').find(|part| part.len() == 64 && part.chars().all(|c| c.is_ascii_hexdigit()));
+    match key {
+        Some(key) => line.replace(key, &format!("{}…", &key[..8])),
+        None => shortened(line, 80),
     }
 }
 

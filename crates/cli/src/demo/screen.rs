@@ -41,9 +41,9 @@ impl Screen {
         ))
     }
 
-    pub(super) fn drive_began(&mut self, drive: &Drive) -> Result<(), Failure> {
+    pub(super) fn drive_began(&mut self, drive: &Drive, does: &str) -> Result<(), Failure> {
         self.has_told_replay = false;
-        output::line(format_args!("\n{0}● process {1}{0:#}", style::BOLD, drive.process()))
+        output::line(format_args!("\n{0}● process {1}{0:#} {does}", style::BOLD, drive.process()))
     }
 
     pub(super) fn show(&mut self, drive: &Drive, notice: &Notice) -> Result<(), Failure> {
@@ -119,6 +119,10 @@ impl Screen {
             Default::default()
         };
         output::line(format_args!("  {style}{label:<8}{style:#}{begin}{what}{end}"))
+    }
+
+    pub(super) fn money_has_left(&mut self) -> Result<(), Failure> {
+        self.say("", style::DIM, "the bank has booked it in ledger.jsonl; its answer is on the way")
     }
 
     pub(super) fn killed(&mut self, when: &str) -> Result<(), Failure> {

@@ -14,11 +14,8 @@ pub(crate) fn line(envelope: &EventEnvelope, started_at: Timestamp) -> String {
     let dim = style::DIM;
     let (what, detail) = describe(&envelope.event);
     let after = since(started_at, envelope.recorded_at);
-    format!(
-        "{:>5}  {dim}{after:>10}{dim:#}  {what:<16}  {}",
-        envelope.seq.number(),
-        shortened(&detail, WIDTH)
-    )
+    let room = super::width(std::io::stdout(), WIDTH).saturating_sub(MARGIN).max(20);
+    format!("{:>5}  {dim}{after:>10}{dim:#}  {what:<16}  {}", envelope.seq.number(), shortened(&detail, room))
 }
 
 /// What an event is called, and what it holds in short.
@@ -31,7 +28,7 @@ pub(crate) fn describe(event: &Event) -> (&'static str, String) {
         Event::ModelCallRequested { .. } => ("model call", String::new()),
         Event::ModelCallCompleted { response, usage, .. } => {
             let tokens = usage.total();
-            ("model answered", format!("{} ({tokens} tokens)", shortened(&said(response), WIDTH - 20)))
+            ("model answered", format!("{} ({tokens} tokens)", shortened(&said(response), SAID)))
         }
         Event::ModelCallFailed { error, .. } => ("model failed", text_of(&error["message"])),
         Event::ToolCallRequested { tool, input, .. } => ("tool call", format!("{tool} {input}")),
@@ -94,7 +91,14 @@ fn since(started_at: Timestamp, at: Timestamp) -> String {
     format!("+{}.{:03}s", millis / 1000, (millis % 1000).abs())
 }
 
-const WIDTH: usize = 110;
+/// How wide a line is where it goes to no terminal.
+const WIDTH: usize = 150;
+
+/// The columns before an event's detail.
+const MARGIN: usize = 37;
+
+/// How much of what a model said is worth a line.
+const SAID: usize = 90;
 
 #[cfg(test)]
 mod tests {

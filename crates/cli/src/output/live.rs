@@ -11,6 +11,7 @@ use relight::{Event, EventEnvelope, core::ToolOutcome, runtime::Notice};
 use super::{
     note, style,
     text::{count, harmless, shortened},
+    width,
 };
 
 /// What stands on the terminal.
@@ -74,7 +75,8 @@ impl Live {
             }
             Event::ToolCallRequested { tool, input, .. } => {
                 self.answer.clear();
-                let input = shortened(&input.to_string(), WIDTH);
+                let input =
+                    shortened(&input.to_string(), width(stderr(), WIDTH).saturating_sub(tool.len() + 4));
                 self.say(format!("{0}→ {tool}{0:#} {input}", style::ACTION));
                 self.wait_for(format!("{tool} is at work"));
             }
@@ -83,7 +85,10 @@ impl Live {
                     ToolOutcome::Returned(value) => (style::DIM, value.to_string()),
                     ToolOutcome::Failed(failure) => (style::BAD, failure.to_string()),
                 };
-                self.say(format!("{style}← {}{style:#}", shortened(&outcome, WIDTH)));
+                self.say(format!(
+                    "{style}← {}{style:#}",
+                    shortened(&outcome, width(stderr(), WIDTH).saturating_sub(4))
+                ));
             }
             _ => {}
         }

@@ -9,6 +9,7 @@ pub(crate) mod watch;
 use std::{
     fmt::Display,
     io::{ErrorKind, Write},
+    os::fd::AsFd,
 };
 
 use serde::Serialize;
@@ -36,6 +37,14 @@ pub(crate) fn write(text: impl Display) -> Result<(), Failure> {
         ErrorKind::BrokenPipe => Failure::new(Exit::Ok, ""),
         _ => Failure::new(Exit::Unexpected, format!("cannot write to stdout: {error}")),
     })
+}
+
+/// How many columns a terminal has; `otherwise` where the stream goes to none.
+pub(crate) fn width(stream: impl AsFd, otherwise: usize) -> usize {
+    match rustix::termios::tcgetwinsize(stream) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => otherwise,
+    }
 }
 
 /// Writes one line to stderr. Nobody is told if that fails: there is no other place to say so.

@@ -47,11 +47,13 @@ pub(crate) struct Program {
 pub(crate) struct Limits {
     pub(crate) time: Duration,
     pub(crate) output_bytes: usize,
+    /// How long to wait until the processes of an earlier attempt are gone; their guard kills them at once.
+    pub(crate) earlier: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { time: Duration::from_secs(60), output_bytes: 1 << 20 }
+        Self { time: Duration::from_secs(60), output_bytes: 1 << 20, earlier: Duration::from_secs(10) }
     }
 }
 
@@ -110,7 +112,7 @@ impl Tool for CommandTool {
     }
 
     async fn call(&self, call: ToolCall<'_>) -> Result<Value, ToolError> {
-        let lock = KeyLock::acquire(call.idempotency_key, EARLIER_PATIENCE)
+        let lock = KeyLock::acquire(call.idempotency_key, self.limits.earlier)
             .await
             .map_err(|why| ToolError::not_done("still_running", why))?;
         match self.run(&self.program, call, lock).await {
@@ -124,7 +126,7 @@ impl Tool for CommandTool {
     }
 
     async fn reconcile(&self, call: ToolCall<'_>) -> Reconciled {
-        let lock = match KeyLock::acquire_after_others(call.idempotency_key, EARLIER_PATIENCE).await {
+        let lock = match KeyLock::acquire_after_others(call.idempotency_key, self.limits.earlier).await {
             Ok(lock) => lock,
             Err(why) => return Reconciled::Unknown(why),
         };
@@ -226,9 +228,6 @@ fn said(what: &str, stderr: &str) -> String {
 
 /// EX_TEMPFAIL of sysexits.h: with this exit code a program says that surely nothing was done.
 const NOTHING_DONE: i32 = 75;
-
-/// How long to wait until the processes of an earlier attempt are gone; their guard kills them at once.
-const EARLIER_PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -24,7 +24,7 @@ pub(crate) fn serve() -> Exit {
     }
     let Ok(job) = serde_json::from_str::<Job>(&line) else { return Exit::Unexpected };
     // The lock, which came as stderr; this copy of it is inherited by the command and by all that it starts.
-    let lock = rustix::io::dup(rustix::stdio::stderr());
+    let lock = rustix::io::dup(io::stderr());
     group::adopt_orphans();
     let (report, all_gone) = guard(&job);
     if all_gone {

@@ -1,0 +1,15 @@
+//! The `relight` binary as its users meet it: a process with arguments, files, signals, output and an exit code.
+
+mod anywhere;
+mod crashes;
+mod demo;
+mod guard;
+mod inspect;
+mod mistakes;
+mod output;
+mod repair;
+mod run;
+mod secrets;
+mod signals;
+mod stores;
+mod support;

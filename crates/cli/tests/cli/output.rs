@@ -1,0 +1,63 @@
+//! Colours, closed pipes and completion scripts.
+
+use crate::support::{World, finish};
+
+#[tokio::test]
+async fn colour_is_for_terminals_unless_it_is_asked_for() {
+    let world = World::saying("Fine.").await;
+    world.run().await.ended(0);
+    assert!(!world.relight("list").await.ended(0).stdout.contains('\x1b'));
+    assert!(world.relight("list --color always").await.ended(0).stdout.contains('\x1b'));
+    assert!(world.relight("--color always show nonsense").await.ended(2).stderr.contains('\x1b'));
+    let mut command = world.command("list --color auto");
+    command.env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1");
+    assert!(!finish(command).await.ended(0).stdout.contains('\x1b'));
+}
+
+#[tokio::test]
+async fn what_a_model_says_cannot_drive_the_terminal() {
+    let world = World::saying("\x1b]0;gotcha\x07 hello").await;
+    let ran = world.relight("run --agent agent.toml --text hi --progress live").await.ended(0);
+    assert!(!ran.stderr.contains('\x1b') && ran.stderr.contains("hello"), "{ran:?}");
+    let run = world.only_run().await;
+    assert!(!world.relight(&format!("show {run}")).await.ended(0).stdout.contains('\x1b'));
+    // A pipe gets the answer as it is.
+    assert_eq!(ran.stdout, "\x1b]0;gotcha\x07 hello\n");
+}
+
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_is_no_error() {
+    let world = World::saying("Fine.").await;
+    world.run().await.ended(0);
+    for args in ["list", "list --json", "verify", "completions bash", "--help"] {
+        let mut child = world.command(args).spawn().unwrap();
+        drop(child.stdout.take());
+        let ran = crate::support::wait(child).await.ended(0);
+        assert_eq!(ran.stderr, "", "{args}");
+    }
+}
+
+#[tokio::test]
+async fn every_shell_gets_a_completion_script() {
+    let world = World::saying("ok").await;
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = world.relight(&format!("completions {shell}")).await.ended(0).stdout;
+        for part in ["relight", "resume", "completions"] {
+            assert!(script.contains(part), "{shell}: {part}");
+        }
+        assert!(!script.contains("guard"), "{shell} completes what is hidden");
+    }
+    world.relight("completions fishy").await.ended(2);
+}
+
+#[tokio::test]
+async fn the_help_has_the_exit_codes_and_every_subcommand_has_examples() {
+    let world = World::saying("ok").await;
+    let help = world.relight("--help").await.ended(0).stdout;
+    assert!(help.contains("Exit codes:") && help.contains("143"), "{help}");
+    let names = ["run", "resume", "list", "show", "tail", "verify", "export", "resolve", "cancel", "demo"];
+    for name in names.into_iter().chain(["completions"]) {
+        let help = world.relight(&format!("{name} --help")).await.ended(0).stdout;
+        assert!(help.contains("Examples:") && help.contains(&format!("  relight {name}")), "{help}");
+    }
+}
