@@ -39,9 +39,6 @@ pub(crate) enum Command {
     Cancel(commands::cancel::Args),
     Demo(demo::Args),
     Completions(commands::completions::Args),
-    /// Stands beside a command tool and ends it when its driver is gone
-    #[command(hide = true)]
-    Guard,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -88,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_subcommand_has_examples_and_a_line_about_itself() {
-        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(after.contains(&format!("relight {name}")), "{name} has no example");

@@ -20,11 +20,13 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    // Not for people, so not among the commands: the guard is this binary, too, and starts quickly.
+    if std::env::args_os().nth(1).is_some_and(|command| command == tools::guard::COMMAND) {
+        return ExitCode::from(tools::guard::serve().code());
+    }
     let cli = Cli::parse();
     cli.color.write_global();
     let result = match cli.command {
-        // The guard is a process of its own beside a tool, and stays small.
-        Command::Guard => Ok(tools::guard::serve()),
         Command::Completions(args) => commands::completions::run(&args),
         command => asynchronously(command, &cli.store),
     };
@@ -57,7 +59,7 @@ fn asynchronously(command: Command, store: &str) -> Result<Exit, Failure> {
             Command::Resolve(args) => commands::resolve::run(args, store).await,
             Command::Cancel(args) => commands::cancel::run(args, store).await,
             Command::Demo(args) => demo::run(args).await,
-            Command::Completions(_) | Command::Guard => unreachable!("these need no async runtime"),
+            Command::Completions(_) => unreachable!("it needs no async runtime"),
         }
     });
     // A tool's last step on another thread may hang on a disk; what it did is found out by the next drive.

@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     output::{
         self,
-        text::shell_word,
+        text::{harmless, shell_word},
         watch::{Progress, Watch},
     },
     store,
@@ -96,10 +96,7 @@ impl Session {
                 if self.args.json {
                     output::json_line(&json!({"run": run, "status": "completed", "output": output}))?;
                 } else if !is_on_this_terminal(&output, shown.as_deref()) {
-                    output::line(match &output {
-                        Value::String(text) => text.clone(),
-                        other => format!("{other:#}"),
-                    })?;
+                    print(&output)?;
                 }
                 Ok(Exit::Ok)
             }
@@ -177,6 +174,16 @@ impl Session {
             None => String::new(),
         };
         format!("relight resume {run} --agent {agent}{base_url}{}", store::flag(&self.address))
+    }
+}
+
+/// A text as it is, anything else as JSON for people; a terminal is spared what would drive it.
+fn print(output: &Value) -> Result<(), Failure> {
+    use std::io::IsTerminal as _;
+    match output {
+        Value::String(text) if std::io::stdout().is_terminal() => output::exact_line(harmless(text)),
+        Value::String(text) => output::exact_line(text),
+        other => output::exact_line(format_args!("{other:#}")),
     }
 }
 

@@ -123,7 +123,7 @@ impl Target {
     fn write(&mut self, record: Record) -> Result<(), Failure> {
         let line = ExportLine(record);
         match self {
-            Self::Stdout => output::line(line),
+            Self::Stdout => output::exact_line(line),
             Self::File { path, file } => {
                 writeln!(file, "{line}").map_err(|error| Self::cannot_write(path, &error))
             }

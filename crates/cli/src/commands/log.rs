@@ -3,7 +3,7 @@
 use relight::{
     EventEnvelope, EventStore, RunId, RunState, StoreError,
     core::chain::Verifier,
-    store::{Digest, Head, SeqRange},
+    store::{Digest, Head, SeqRange, check_end},
 };
 
 use crate::failure::Failure;
@@ -61,7 +61,8 @@ async fn read_into(
             log.link = Some(verifier.link());
         }
     }
-    Ok(verifier.finish(head.seq, head.link)?)
+    verifier.finish(head.seq, head.link)?;
+    check_end(store, run, head).await
 }
 
 impl ReadLog {

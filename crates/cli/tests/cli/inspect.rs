@@ -59,7 +59,7 @@ async fn one_damaged_run_hides_no_other() {
     world
         .tamper(
             "UPDATE runs SET summary = 'not a summary' WHERE key = 2;
-             UPDATE events SET bytes = replace(bytes, 'Fine.', 'Foul.') WHERE run = 1",
+             UPDATE events SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fine.', 'Foul.') AS BLOB) WHERE run = 1",
         )
         .await;
     let plain = world.relight("list").await.ended(7);
@@ -103,7 +103,7 @@ async fn one_damaged_run_hides_no_other() {
 #[tokio::test]
 async fn damage_is_found_and_named_by_run_and_event() {
     let cases = [
-        ("UPDATE events SET bytes = replace(bytes, 'Fine.', 'Foul.') WHERE run = 1", "event 4"),
+        ("UPDATE events SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fine.', 'Foul.') AS BLOB) WHERE run = 1", "event 4"),
         ("DELETE FROM events WHERE run = 1 AND seq = 3", "event 3"),
         ("DELETE FROM events WHERE run = 1 AND seq = 5", "event 5"),
         ("UPDATE events SET seq = CASE seq WHEN 3 THEN -4 WHEN 4 THEN -3 ELSE seq END WHERE run = 1;

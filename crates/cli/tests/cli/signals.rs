@@ -16,7 +16,7 @@ async fn check(signal: Signal, code: i32) {
     assert_eq!(world.kinds().await, ["run_started", "drive_started", "model_call_requested"]);
 
     // The command that it proposes goes on with the run, as it stands there.
-    let mut shell = world.command_of("sh", "-c");
+    let mut shell = world.command_of("/bin/sh", "-c");
     let bin = std::path::Path::new(RELIGHT).parent().unwrap();
     shell.arg(ran.proposed()).env("PATH", bin);
     assert_eq!(finish(shell).await.ended(0).stdout, "one two three\n");

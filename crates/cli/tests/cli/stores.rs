@@ -1,7 +1,7 @@
 //! Stores that cannot be used: missing, unwritable, full, of another kind, or of a newer version.
 
 use relight::{
-    EventStore as _, Seq,
+    Seq,
     core::{Record, chain},
     store::{Append, BatchId, Expect},
 };

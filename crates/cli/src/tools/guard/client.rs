@@ -7,7 +7,7 @@ use tokio::{
     process::Command,
 };
 
-use super::{Job, KeyLock, Report};
+use super::{COMMAND, Job, KeyLock, Report};
 use crate::own_binary;
 
 /// A guard that did not report.
@@ -35,7 +35,7 @@ pub(crate) async fn run(
     let mut line = serde_json::to_string(job).map_err(|error| not_started(&error))?;
     line.push('\n');
     let mut command = Command::new(own_binary::path().map_err(|error| not_started(&error))?);
-    command.arg0("relight").arg("guard").envs(variables.iter().map(|(name, value)| (name, value)));
+    command.arg0("relight").arg(COMMAND).envs(variables.iter().map(|(name, value)| (name, value)));
     for name in without {
         command.env_remove(name);
     }

@@ -26,6 +26,9 @@ pub(crate) use client::{GuardError, run};
 pub(crate) use lock::{KEY_VARIABLE, KeyLock};
 pub(crate) use serve::serve;
 
+/// By which the binary knows that it is to be a guard.
+pub(crate) const COMMAND: &str = "guard";
+
 /// What a guard is told: one line of JSON on its stdin, which stays open as long as the driver wants the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {

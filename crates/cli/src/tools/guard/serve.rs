@@ -1,4 +1,4 @@
-//! The guard's side: `relight guard`, hidden from the help.
+//! The guard's side: `relight guard`, which no help speaks of.
 
 use std::{
     io::{self, BufRead as _, Read, Write as _},
