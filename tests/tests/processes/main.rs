@@ -1,0 +1,18 @@
+//! The promises that only real processes show: killed, stopped, many on one file, out of room, over a damaged file.
+//!
+//! The test program is its own child: [`child`] says how, [`protocol`] what is said between the two.
+
+mod agent;
+mod binary;
+mod child;
+mod crowd;
+mod damage;
+mod driver;
+mod full_disk;
+mod kills;
+mod lock;
+mod protocol;
+mod random;
+mod random_kills;
+mod rivals;
+mod stage;
