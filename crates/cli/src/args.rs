@@ -11,7 +11,7 @@ use crate::{commands, demo, exit};
 /// twice, finished tools do not run twice, and a write whose outcome is unknown is never repeated blindly.
 #[derive(Debug, Parser)]
 #[command(name = "relight", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", exit::table()))]
-#[command(disable_help_subcommand = true, max_term_width = 100)]
+#[command(disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Where runs are kept: a file, `sqlite:FILE` or `memory:`
     #[arg(long, global = true, env = "RELIGHT_STORE", hide_env_values = true, value_name = "STORE")]

@@ -80,49 +80,47 @@ impl Session {
             exit = self.signals.next() => Err(exit),
         };
         let shown = self.watch.finish();
-        match driven {
-            Ok(Ok(outcome)) => self.report(run, outcome, shown).await,
-            Ok(Err(error)) => Err(self.explain(run, error)),
-            Err(exit) if self.watch.has_recorded() || self.is_known(run).await => {
-                Err(Failure::new(exit, format!("interrupted; go on with `{}`", self.resume_command(run))))
-            }
-            Err(exit) => Err(Failure::new(exit, "interrupted before anything was recorded")),
-        }
+        let is_recorded = self.watch.has_recorded() || self.is_known(run).await;
+        let end = match driven {
+            Ok(Ok(outcome)) => self.end(run, outcome).await,
+            Ok(Err(error)) => End::stopped("stopped", self.explain(run, error, is_recorded)),
+            Err(exit) => End::stopped("interrupted", self.interrupted(run, exit, is_recorded)),
+        };
+        // The run ended as it did, whether or not somebody still reads.
+        let printed = if self.args.json {
+            output::json_line(&end.as_json(is_recorded.then_some(run)))
+        } else {
+            end.output
+                .as_ref()
+                .filter(|output| !is_on_this_terminal(output, shown.as_deref()))
+                .map_or(Ok(()), print)
+        };
+        printed.or_else(|failure| if failure.exit == Exit::Ok { Ok(()) } else { Err(failure) })?;
+        end.result
     }
 
-    async fn report(&self, run: RunId, outcome: RunOutcome, shown: Option<String>) -> Result<Exit, Failure> {
-        match outcome {
-            RunOutcome::Completed { output } => {
-                if self.args.json {
-                    output::json_line(&json!({"run": run, "status": "completed", "output": output}))?;
-                } else if !is_on_this_terminal(&output, shown.as_deref()) {
-                    print(&output)?;
-                }
-                Ok(Exit::Ok)
-            }
-            RunOutcome::Failed { code, message } => {
-                if self.args.json {
-                    let result = json!({"run": run, "status": "failed", "code": code, "message": message});
-                    output::json_line(&result)?;
-                }
-                Err(Failure::new(Exit::RunFailed, format!("run {run} failed: {message} ({code})")))
-            }
+    async fn end(&self, run: RunId, outcome: RunOutcome) -> End {
+        let (status, output, result) = match outcome {
+            RunOutcome::Completed { output } => ("completed", Some(output), Ok(Exit::Ok)),
+            RunOutcome::Failed { code, message } => (
+                "failed",
+                None,
+                Err(Failure::new(Exit::RunFailed, format!("run {run} failed: {message} ({code})"))),
+            ),
             RunOutcome::Cancelled => {
-                if self.args.json {
-                    output::json_line(&json!({"run": run, "status": "cancelled"}))?;
-                }
-                Err(Failure::new(Exit::RunFailed, format!("run {run} was cancelled")))
+                ("cancelled", None, Err(Failure::new(Exit::RunFailed, format!("run {run} was cancelled"))))
             }
-            RunOutcome::Waiting { reason } => {
-                if self.args.json {
-                    output::json_line(&json!({"run": run, "status": "waiting", "reason": reason}))?;
-                }
-                Err(Failure::new(Exit::RunWaits, self.what_it_waits_for(run, &reason).await))
-            }
+            RunOutcome::Waiting { reason } => (
+                "waiting",
+                None,
+                Err(Failure::new(Exit::RunWaits, self.what_it_waits_for(run, &reason).await)),
+            ),
             other => {
-                Err(Failure::new(Exit::Unexpected, format!("run {run} ended in an unknown way: {other:?}")))
+                let message = format!("run {run} ended in an unknown way: {other:?}");
+                ("unknown", None, Err(Failure::new(Exit::Unexpected, message)))
             }
-        }
+        };
+        End { status, output, result }
     }
 
     async fn what_it_waits_for(&self, run: RunId, reason: &WaitReason) -> String {
@@ -153,13 +151,21 @@ impl Session {
     }
 
     /// What ended the drive, and how to go on where that is possible.
-    fn explain(&self, run: RunId, error: RuntimeError) -> Failure {
-        let resumable = matches!(error, RuntimeError::Model(_)) && self.watch.has_recorded();
+    fn explain(&self, run: RunId, error: RuntimeError, is_recorded: bool) -> Failure {
+        let resumable = matches!(error, RuntimeError::Model(_)) && is_recorded;
         let failure = Failure::from(error);
         if resumable {
             failure.with_hint(&format!("nothing recorded is lost, go on with `{}`", self.resume_command(run)))
         } else {
             failure
+        }
+    }
+
+    fn interrupted(&self, run: RunId, exit: Exit, is_recorded: bool) -> Failure {
+        if is_recorded {
+            Failure::new(exit, format!("interrupted; go on with `{}`", self.resume_command(run)))
+        } else {
+            Failure::new(exit, "interrupted before anything was recorded")
         }
     }
 
@@ -174,6 +180,26 @@ impl Session {
             None => String::new(),
         };
         format!("relight resume {run} --agent {agent}{base_url}{}", store::flag(&self.address))
+    }
+}
+
+/// How a drive ended, in one word, and in full.
+struct End {
+    status: &'static str,
+    output: Option<Value>,
+    result: Result<Exit, Failure>,
+}
+
+impl End {
+    const fn stopped(status: &'static str, failure: Failure) -> Self {
+        Self { status, output: None, result: Err(failure) }
+    }
+
+    fn as_json(&self, run: Option<RunId>) -> Value {
+        match &self.result {
+            Ok(_) => json!({"run": run, "status": self.status, "output": self.output}),
+            Err(failure) => json!({"run": run, "status": self.status, "message": failure.to_string()}),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use relight::{Event, EventEnvelope, core::ToolOutcome, runtime::Notice};
+use relight::{Event, EventEnvelope, StreamEvent, core::ToolOutcome, llm::ContentBlock, runtime::Notice};
 
 use super::{
     note, style,
@@ -35,11 +35,7 @@ impl Live {
         match notice {
             Notice::Replayed => self.replayed += 1,
             Notice::Recorded(envelope) => self.recorded(envelope),
-            Notice::Streamed(event) => {
-                if let Some(text) = event.text() {
-                    self.text(text);
-                }
-            }
+            Notice::Streamed(event) => self.streamed(event),
             _ => {}
         }
     }
@@ -91,6 +87,22 @@ impl Live {
                 ));
             }
             _ => {}
+        }
+    }
+
+    fn streamed(&mut self, event: &StreamEvent) {
+        match event {
+            StreamEvent::BlockStart { block: ContentBlock::ToolUse { name, .. }, .. } => {
+                self.wait_for(format!("the model calls {}", shortened(name, 64)));
+            }
+            StreamEvent::BlockStart { block: ContentBlock::Thinking { .. }, .. } => {
+                self.wait_for("the model thinks".to_owned());
+            }
+            event => {
+                if let Some(text) = event.text() {
+                    self.text(text);
+                }
+            }
         }
     }
 

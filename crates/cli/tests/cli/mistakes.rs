@@ -72,6 +72,9 @@ async fn a_refused_connection_leaves_a_run_that_goes_on_later() {
         .failed(5, &["connection", &address, "nothing recorded is lost", "relight resume"]);
     let run = world.only_run().await;
     assert_eq!(world.relight(&format!("resume {run} --agent agent.toml")).await.ended(0).stdout, "Hello.\n");
+    let stopped = world.relight(&format!("{args} --json")).await.ended(5).json();
+    assert_eq!(stopped["status"], "stopped");
+    world.relight(&format!("resume {} --agent agent.toml", stopped["run"].as_str().unwrap())).await.ended(0);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Colours, closed pipes and completion scripts.
 
+use relight_testkit::{Answer, Script};
+
 use crate::support::{World, finish};
 
 #[tokio::test]
@@ -35,6 +37,14 @@ async fn a_reader_that_has_seen_enough_is_no_error() {
         let ran = crate::support::wait(child).await.ended(0);
         assert_eq!(ran.stderr, "", "{args}");
     }
+}
+
+#[tokio::test]
+async fn a_run_ends_as_it_does_also_where_nobody_reads() {
+    let world = World::new(Script::new().turn(Answer::text("No.").stop_reason("refusal"))).await;
+    let mut child = world.command("run --agent agent.toml --text go --json").spawn().unwrap();
+    drop(child.stdout.take());
+    crate::support::wait(child).await.failed(3, &["refused"]);
 }
 
 #[tokio::test]
