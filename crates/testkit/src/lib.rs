@@ -2,7 +2,8 @@
 //!
 //! [`ScriptedServer`] is a real HTTP server on loopback that speaks the Anthropic Messages API. A [`Script`] says what
 //! it answers, as plain data: which [`Answer`] to which turn of a conversation, at what pace, and where it fails.
-//! [`faults`] has stores that fail: [`CrashStore`](faults::CrashStore) stops a drive at any append, as SIGKILL would.
+//! [`faults`] has stores that fail: [`CrashStore`](faults::CrashStore) stops a drive at any append, as SIGKILL would, and
+//! [`FailingStore`](faults::FailingStore) answers any call with an error.
 //! [`undisturbed`] makes the logs of a calm run and of a crashed one comparable.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Stores that fail where a test tells them to.
+//! A store that stops a drive at one append, as SIGKILL would.
 
 use std::fmt;
 use std::future::{self, Future};
