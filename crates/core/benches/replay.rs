@@ -98,7 +98,7 @@ fn replay(log: Vec<EventEnvelope>) -> usize {
         replay.check_budget(&Lane::ROOT);
         let ask = Ask::ModelCall { request_hash: hash(call), request: &request };
         match replay.ask(&Lane::ROOT, ask).expect("it agrees").step {
-            Step::Recorded(Settled::Answered(response)) => {
+            Step::Recorded(Settled::Answered { response, .. }) => {
                 answered += response.as_object().map_or(0, |r| r.len())
             }
             other => panic!("{other:?}"),

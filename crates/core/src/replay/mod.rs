@@ -13,8 +13,8 @@ use relight_canonical::Digest;
 use serde_json::{Value, json};
 
 use crate::{
-    Effect, Event, EventEnvelope, Lane, LogError, Resolution, Role, RunId, RunState, Seq, ToolOutcome,
-    budget::Limit, request,
+    Effect, Event, EventEnvelope, Lane, LogError, Resolution, Role, RunId, RunState, Seq, TokenUsage,
+    ToolOutcome, budget::Limit, request,
 };
 
 use difference::same;
@@ -96,7 +96,12 @@ pub enum Step<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Settled<'a> {
     /// A model answered.
-    Answered(&'a Value),
+    Answered {
+        /// What it answered.
+        response: &'a Value,
+        /// What it cost.
+        usage: TokenUsage,
+    },
     /// A model failed, and the code went on from there.
     Failed(&'a Value),
     /// A tool call ended.
@@ -299,7 +304,9 @@ impl Replay {
         let envelope = &self.log[index];
         if let Some(settled) = self.settled.get(&envelope.seq) {
             return Step::Recorded(match &self.log[*settled].event {
-                Event::ModelCallCompleted { response, .. } => Settled::Answered(response),
+                Event::ModelCallCompleted { response, usage, .. } => {
+                    Settled::Answered { response, usage: *usage }
+                }
                 Event::ModelCallFailed { error, .. } => Settled::Failed(error),
                 Event::ToolCallCompleted { outcome, .. }
                 | Event::Resolved { resolution: Resolution::Outcome(outcome), .. } => {

@@ -116,7 +116,10 @@ fn a_failure_that_the_code_went_on_from_is_returned_again() {
     let error = json!({"kind": "overloaded"});
     assert_eq!(ask_model(&mut replay), Step::Recorded(Settled::Failed(&error)));
     let answer = json!("answer");
-    assert_eq!(ask_model(&mut replay), Step::Recorded(Settled::Answered(&answer)));
+    assert_eq!(
+        ask_model(&mut replay),
+        Step::Recorded(Settled::Answered { response: &answer, usage: usage(1, 1) })
+    );
     assert_eq!(ask_model(&mut replay), Step::Live);
 }
 

@@ -312,8 +312,9 @@ fn the_machine_stays_where_it_was_and_the_code_that_wrote_the_log_goes_on() {
         assert!(!replay.is_live());
     }
     let found = ask_model(&mut replay, "a").unwrap();
-    let answer = json!("answer");
-    assert_eq!(found, Found { ordinal: 0, step: Step::Recorded(Settled::Answered(&answer)) });
+    let (answer, cost) = (json!("answer"), usage(1, 1));
+    let answered = Settled::Answered { response: &answer, usage: cost };
+    assert_eq!(found, Found { ordinal: 0, step: Step::Recorded(answered) });
     let found = ask_tool(&mut replay, "search", &json!({"limit": 3.0, "query": "x"})).unwrap();
     let outcome = ToolOutcome::Returned(json!("found"));
     assert_eq!(found, Found { ordinal: 1, step: Step::Recorded(Settled::Outcome(&outcome)) });

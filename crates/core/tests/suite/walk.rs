@@ -119,7 +119,9 @@ fn check(replay: &mut Replay, asked: &Event, ordinal: u64) -> Checkpoint {
     };
     assert_eq!(found.ordinal, ordinal);
     let checkpoint = match found.step {
-        Step::Recorded(Settled::Answered(response)) => Checkpoint::Went(Answer::Answered(response.clone())),
+        Step::Recorded(Settled::Answered { response, .. }) => {
+            Checkpoint::Went(Answer::Answered(response.clone()))
+        }
         Step::Recorded(Settled::Failed(error)) => Checkpoint::Went(Answer::Failed(error.clone())),
         Step::Recorded(Settled::Outcome(outcome)) => Checkpoint::Went(Answer::Outcome(outcome.clone())),
         Step::Dangling(dangling) => {
