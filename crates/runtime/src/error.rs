@@ -32,10 +32,12 @@ pub enum RuntimeError {
         run: RunId,
     },
     /// This context stopped at an earlier error.
-    #[error("this context of run {run} stopped at an earlier error; resume the run to go on")]
+    #[error("this context of run {run} stopped at an earlier error; resume the run to go on (it was: {why})")]
     Stopped {
         /// The run.
         run: RunId,
+        /// The earlier error.
+        why: String,
     },
     /// Nothing can find out whether a write happened; a person has to say.
     #[error(transparent)]

@@ -1,7 +1,8 @@
 //! Who drives a run: the identity of this process, and whether another one still lives.
 
 use std::{
-    fs,
+    collections::BTreeMap,
+    fs, io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
@@ -10,6 +11,14 @@ use relight_core::{Process, RunId};
 use relight_store::EventStore;
 
 /// The identity of this process.
+///
+/// # Examples
+///
+/// ```
+/// use relight_runtime::this_process;
+///
+/// assert_eq!(this_process().pid, std::process::id());
+/// ```
 pub fn this_process() -> &'static Process {
     static THIS: OnceLock<Process> = OnceLock::new();
     THIS.get_or_init(|| Process {
@@ -19,144 +28,257 @@ pub fn this_process() -> &'static Process {
             .map(|path| path.display().to_string())
             .unwrap_or_default(),
         pid: std::process::id(),
-        started: started(std::process::id()).unwrap_or_default(),
+        started: own_start(),
     })
 }
 
 /// Whether a process still runs; `None` where that cannot be seen from here.
 ///
-/// It can be seen on the same host, after the same boot and in the same namespace; a reboot ends everything.
+/// It can be seen on the same host, after the same boot and in the same namespace. A reboot ends everything, but only
+/// a host that is known by its machine id is known to be the one that was booted again.
+///
+/// # Examples
+///
+/// ```
+/// use relight_runtime::{is_alive, this_process};
+///
+/// assert_eq!(is_alive(this_process()), Some(true));
+/// ```
 pub fn is_alive(process: &Process) -> Option<bool> {
     let here = this_process();
     if here == process {
         return Some(true);
     }
-    if process.host.is_empty() || here.host != process.host || process.boot.is_empty() || here.boot.is_empty()
-    {
+    if here.host != process.host || here.boot.is_empty() || process.boot.is_empty() {
         return None;
     }
     if here.boot != process.boot {
-        return Some(false);
+        return process.host.contains(BEFORE_MACHINE_ID).then_some(false);
     }
-    if here.pid_namespace != process.pid_namespace || process.started.is_empty() {
+    if here.pid_namespace != process.pid_namespace || here.started.is_empty() || process.started.is_empty() {
         return None;
     }
-    Some(started(process.pid).is_some_and(|started| started == process.started))
+    match start(process.pid) {
+        Start::At(started) => Some(started == process.started),
+        Start::Nowhere => Some(false),
+        Start::Hidden => None,
+    }
 }
 
-/// The machine's id, which survives a change of its name; else the name.
+/// The host's name and the machine's id. Neither is enough: containers of one image share an id, names are given
+/// twice. Where there is no id, the name stands alone.
 fn host() -> String {
-    let id = read("/etc/machine-id");
-    if !id.is_empty() {
-        return id;
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    match read("/etc/machine-id") {
+        id if id.is_empty() => name,
+        id => format!("{name}{BEFORE_MACHINE_ID}{id}"),
     }
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// When a process started, in the kernel's ticks since boot; `None` where there is no such process, or it is a
-/// zombie, which acts no more.
-fn started(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
-    // The command's name may hold anything, so fields are counted from the last parenthesis: state is field 3.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X" | "x") {
-        return None;
+/// No host's name holds it.
+const BEFORE_MACHINE_ID: char = '/';
+
+/// What can be seen of a process.
+#[derive(Debug, PartialEq, Eq)]
+enum Start {
+    /// It started at this time, in the kernel's ticks since boot.
+    At(String),
+    /// There is no such process, or it is a zombie, which acts no more.
+    Nowhere,
+    /// There may be one, but the system does not show it.
+    Hidden,
+}
+
+fn start(pid: u32) -> Start {
+    match fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")) {
+        Ok(stat) => read_start(&stat).unwrap_or(Start::Hidden),
+        // It ended while it was read.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Start::Nowhere,
+        // `/proc` may hide the processes of other users (its option `hidepid`); a signal does not.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(pid) => Start::Nowhere,
+        Err(_) => Start::Hidden,
     }
-    // proc(5): starttime is field 22, which is 18 after the state's successor.
-    fields.nth(18).map(str::to_owned)
+}
+
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+/// Reads `/proc/PID/stat`, see proc(5). The command's name may hold anything, so fields are counted from the last
+/// parenthesis, behind which the third one (the state) stands.
+fn read_start(stat: &str) -> Option<Start> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3).copied();
+    let (state, threads, started) = (field(3)?, field(20)?, field(22)?);
+    // A process whose first thread has ended looks like a zombie while others go on.
+    if matches!(state, "Z" | "X" | "x") && threads.parse().is_ok_and(|threads: u32| threads <= 1) {
+        return Some(Start::Nowhere);
+    }
+    Some(Start::At(started.to_owned()))
+}
+
+/// When this process started; empty where `/proc` is that of another namespace, in which our number is another's.
+fn own_start() -> String {
+    let pid = std::process::id();
+    let is_ours = fs::read_link("/proc/self").is_ok_and(|path| path == Path::new(&pid.to_string()));
+    match start(pid) {
+        Start::At(started) if is_ours => started,
+        _ => String::new(),
+    }
 }
 
 fn read(path: &str) -> String {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
-/// Runs driven by this process now: two drives of one run may meet in one process as well as in two.
-static ACTIVE: Mutex<Vec<Drive>> = Mutex::new(Vec::new());
-
-/// A drive, by its run and the address of its store. Two handles of one store have two addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Drive {
-    run: RunId,
-    store: usize,
-}
-
 /// Marks a run as driven by this process until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Active(Drive);
+pub(crate) struct Active {
+    run: RunId,
+    store: StoreHandle,
+}
+
+/// Runs driven by this process now, with the handle of the store through which each drive writes.
+static ACTIVE: Mutex<BTreeMap<RunId, Vec<StoreHandle>>> = Mutex::new(BTreeMap::new());
+
+/// A store by its address. Two handles of one store have two addresses; a drive keeps its handle, so that no other
+/// store gets the address meanwhile.
+type StoreHandle = usize;
 
 impl Active {
     /// Marks a drive that begins a run: its first append decides between rivals.
     pub(crate) fn enter(run: RunId, store: &Arc<dyn EventStore>) -> Self {
-        let drive = Drive::of(run, store);
-        active().push(drive);
-        Self(drive)
+        let store = handle(store);
+        active().entry(run).or_default().push(store);
+        Self { run, store }
     }
 
     /// Marks a drive that goes on with a run; `None` where another drive of it is alive.
     pub(crate) fn enter_alone(run: RunId, store: &Arc<dyn EventStore>) -> Option<Self> {
-        let drive = Drive::of(run, store);
+        let store = handle(store);
         let mut active = active();
-        if active.contains(&drive) {
+        let drives = active.entry(run).or_default();
+        if drives.contains(&store) {
             return None;
         }
-        active.push(drive);
-        Some(Self(drive))
+        drives.push(store);
+        Some(Self { run, store })
     }
 
-    /// Whether another drive of the same run is alive in this process, whatever handle of a store it has.
-    pub(crate) fn has_rival(&self) -> bool {
-        active().iter().filter(|drive| drive.run == self.0.run).count() > 1
+    /// Whether a drive of this run is alive in this process.
+    pub(crate) fn is_driven(run: RunId, store: &Arc<dyn EventStore>) -> bool {
+        active().get(&run).is_some_and(|drives| drives.contains(&handle(store)))
     }
 }
 
 impl Drop for Active {
     fn drop(&mut self) {
         let mut active = active();
-        if let Some(index) = active.iter().position(|drive| *drive == self.0) {
-            active.swap_remove(index);
+        let Some(drives) = active.get_mut(&self.run) else { return };
+        if let Some(index) = drives.iter().position(|store| *store == self.store) {
+            drives.swap_remove(index);
+        }
+        if drives.is_empty() {
+            active.remove(&self.run);
         }
     }
 }
 
-impl Drive {
-    fn of(run: RunId, store: &Arc<dyn EventStore>) -> Self {
-        Self { run, store: Arc::as_ptr(store).cast::<()>() as usize }
-    }
+fn handle(store: &Arc<dyn EventStore>) -> StoreHandle {
+    Arc::as_ptr(store).cast::<()>() as usize
 }
 
-fn active() -> MutexGuard<'static, Vec<Drive>> {
+fn active() -> MutexGuard<'static, BTreeMap<RunId, Vec<StoreHandle>>> {
+    // Nothing panics between two changes that belong together.
     ACTIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use relight_store::MemoryStore;
+
     use super::*;
 
     #[test]
     fn this_process_is_alive_and_its_successor_with_the_same_number_is_another() {
         let this = this_process().clone();
+        assert!(!this.started.is_empty());
         assert_eq!(is_alive(&this), Some(true));
         assert_eq!(is_alive(&Process { started: "1".to_owned(), ..this }), Some(false));
     }
 
     #[test]
-    fn a_process_of_another_host_cannot_be_seen() {
-        let elsewhere = Process { host: "elsewhere".to_owned(), ..this_process().clone() };
+    fn a_process_of_another_host_or_namespace_cannot_be_seen() {
+        let this = this_process();
+        let elsewhere = Process { host: "elsewhere".to_owned(), ..this.clone() };
         assert_eq!(is_alive(&elsewhere), None);
+        let inside = Process { pid_namespace: "pid:[1]".to_owned(), ..this.clone() };
+        assert_eq!(is_alive(&inside), None);
     }
 
     #[test]
-    fn a_reboot_ends_every_process() {
+    fn what_a_system_does_not_tell_proves_nothing() {
+        let this = this_process();
+        for unknown in [
+            Process { boot: String::new(), ..this.clone() },
+            Process { started: String::new(), ..this.clone() },
+        ] {
+            assert_eq!(is_alive(&unknown), None, "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn a_reboot_ends_every_process_of_a_machine_that_is_known() {
         let before = Process { boot: "an earlier one".to_owned(), ..this_process().clone() };
-        assert_eq!(is_alive(&before), Some(false));
+        // A machine without an id is known by its name alone, which others may have too.
+        let known = this_process().host.contains(BEFORE_MACHINE_ID);
+        assert_eq!(is_alive(&before), known.then_some(false));
     }
 
     #[test]
-    fn a_child_that_was_reaped_is_known_dead() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
+    fn a_child_is_alive_until_it_is_dead_also_before_it_is_reaped() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let pid = child.id();
+        let Start::At(started) = start(pid) else { panic!("it runs") };
+        let process = Process { pid, started, ..this_process().clone() };
+        assert_eq!(is_alive(&process), Some(true));
+        drop(child.stdin.take());
+        // It waits for the end, and leaves the zombie.
+        let id = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(id), options).unwrap();
+        assert_eq!(is_alive(&process), Some(false));
         child.wait().unwrap();
-        assert_eq!(started(pid), None);
+        assert_eq!(is_alive(&process), Some(false));
+    }
+
+    #[test]
+    fn the_start_of_a_process_is_read_whatever_its_name_is() {
+        let stat = |name: &str, state: &str, threads: u32| {
+            read_start(&format!("7 ({name}) {state} 1 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 {threads} 0 4711 9 9"))
+        };
+        let at = |text: &str| Some(Start::At(text.to_owned()));
+        for name in ["cat", "a) Z 1", "(", ") ) )", "two words"] {
+            assert_eq!(stat(name, "S", 1), at("4711"), "{name}");
+        }
+        assert_eq!(stat("cat", "Z", 1), Some(Start::Nowhere));
+        assert_eq!(stat("cat", "Z", 3), at("4711"), "its other threads go on");
+        assert_eq!(read_start("7 (cat) S 1"), None);
+        assert_eq!(read_start(""), None);
+    }
+
+    #[test]
+    fn a_run_is_driven_once_for_each_handle_of_a_store() {
+        let run = RunId::from_uuid(uuid::Uuid::from_u128(0xac71));
+        let stores: [Arc<dyn EventStore>; 2] = [Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new())];
+        let first = Active::enter_alone(run, &stores[0]).unwrap();
+        assert!(Active::enter_alone(run, &stores[0]).is_none());
+        let second = Active::enter_alone(run, &stores[1]).unwrap();
+        drop(first);
+        assert!(!Active::is_driven(run, &stores[0]) && Active::is_driven(run, &stores[1]));
+        drop(second);
+        assert!(active().get(&run).is_none());
     }
 }

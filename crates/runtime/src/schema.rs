@@ -21,13 +21,25 @@ pub struct Misfit {
 }
 
 impl Schema {
-    /// Compiles a schema. References to other documents are not followed.
+    /// Compiles a schema. References to other documents are refused, and nothing is ever fetched.
     ///
     /// # Errors
     ///
     /// A line that says what is wrong with the schema.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_runtime::Schema;
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::compile(&json!({"type": "object", "properties": {"n": {"type": "integer"}}}))?;
+    /// assert_eq!(schema.check(&json!({"n": "three"})).unwrap_err().at, "/n");
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn compile(schema: &Value) -> Result<Self, String> {
-        match jsonschema::validator_for(schema) {
+        // Said here and not only by the features of the dependency: another crate of a program may turn those on.
+        match jsonschema::options().offline().build(schema) {
             Ok(compiled) => Ok(Self { source: schema.clone(), compiled }),
             Err(error) => Err(format!("not a JSON Schema: {error}")),
         }
@@ -51,7 +63,7 @@ impl Schema {
     }
 }
 
-/// Recorded and sent to models, so it must not change with a library's wording.
+/// In words of our own, since it is recorded and sent to models.
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = if self.at.is_empty() { "the whole value" } else { &self.at };

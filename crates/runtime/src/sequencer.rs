@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use relight_core::{
     Event, EventEnvelope, Lane, LogError, Record, RunId, RunState, SCHEMA_VERSION, Seq, chain,
 };
@@ -19,7 +18,6 @@ pub(crate) struct Sequencer {
     hooks: Hooks,
     run: RunId,
     position: Position,
-    last_time: Option<Timestamp>,
     /// The state that the log has once all that waits is appended.
     state: RunState,
     waiting: Vec<(EventEnvelope, Vec<u8>)>,
@@ -41,7 +39,6 @@ impl Sequencer {
         let progress = state.progress();
         Self {
             position: progress.map_or(Position::Empty, |progress| Position::Read(progress.head)),
-            last_time: progress.map(|progress| progress.updated_at),
             hooks,
             run,
             state,
@@ -60,9 +57,12 @@ impl Sequencer {
 
     /// Gives an event its place and time. It is durable after the next [`flush`](Sequencer::flush).
     pub(crate) fn queue(&mut self, lane: &Lane, event: Event) -> Result<Seq, RuntimeError> {
-        let seq = self.state.progress().map_or(Seq::FIRST, |progress| progress.head.next());
         let now = (self.hooks.clock)();
-        let recorded_at = self.last_time.map_or(now, |last| last.max(now));
+        // The run's time never goes back, whatever the clock does.
+        let (seq, recorded_at) = match self.state.progress() {
+            None => (Seq::FIRST, now),
+            Some(progress) => (progress.head.next(), now.max(progress.updated_at)),
+        };
         let envelope = EventEnvelope {
             run_id: self.run,
             seq,
@@ -74,7 +74,6 @@ impl Sequencer {
         // What cannot be written is refused here, at the call at fault, and changes nothing.
         let bytes = envelope.to_bytes()?;
         self.state = self.state.clone().apply(&envelope)?;
-        self.last_time = Some(recorded_at);
         self.waiting.push((envelope, bytes));
         Ok(seq)
     }

@@ -159,10 +159,6 @@ impl ToolError {
     pub const fn failure(&self) -> &ToolFailure {
         &self.failure
     }
-
-    pub(crate) fn into_failure(self) -> ToolFailure {
-        self.failure
-    }
 }
 
 impl fmt::Display for ToolError {

@@ -89,21 +89,30 @@ impl AgentBuilder {
         let invalid = |what: String| RuntimeError::InvalidAgent(what);
         let provider = self.provider.ok_or_else(|| invalid("it has no provider".to_owned()))?;
         let mut request = match (self.request, self.model) {
-            (Some(_), Some(_)) => {
-                return Err(invalid("it has both a model and a whole request; give one".to_owned()));
+            (Some(request), None) if self.max_tokens.is_none() && self.system.is_none() => request,
+            (Some(_), _) => {
+                let what =
+                    "it has a whole request and also a model, max_tokens or system; give one or the other";
+                return Err(invalid(what.to_owned()));
             }
-            (Some(request), None) => request,
             (None, Some(model)) => MessageRequest::new(model, self.max_tokens.unwrap_or(4096)),
             (None, None) => return Err(invalid("it has no model".to_owned())),
         };
         if let Some(system) = self.system {
             request = request.with_system(relight_llm::ContentBlock::text(system));
         }
-        let mut names = BTreeSet::new();
+        request.check().map_err(|error| invalid(error.to_string()))?;
+        let mut names: BTreeSet<String> = request.tools().iter().map(|tool| tool.name.clone()).collect();
         for tool in &self.tools {
             let spec = tool.spec();
-            if !names.insert(&spec.name) {
+            if spec.name.is_empty() {
+                return Err(invalid("it has a tool without a name".to_owned()));
+            }
+            if !names.insert(spec.name.clone()) {
                 return Err(invalid(format!("it has two tools named {}", spec.name)));
+            }
+            if !spec.input_schema.is_object() {
+                return Err(invalid(format!("tool {}: its input schema is not a JSON object", spec.name)));
             }
             Schema::compile(&spec.input_schema)
                 .map_err(|error| invalid(format!("tool {}: {error}", spec.name)))?;
@@ -135,6 +144,9 @@ impl std::fmt::Debug for AgentBuilder {
 }
 
 /// The request that every call begins with holds prompts, tools and schemas; effects are the runtime's alone.
+///
+/// `loop` counts the versions of the loop itself: whatever makes it ask for something else (the texts that it sends
+/// back, what it does after a stop reason) is another loop.
 fn hash(request: &MessageRequest, tools: &[Arc<dyn Tool>]) -> Digest {
     let effects: Vec<_> = tools.iter().map(|tool| tool.spec().effect).collect();
     Digest::of_value(&json!({"loop": 1, "request": request.hash(), "effects": effects}))

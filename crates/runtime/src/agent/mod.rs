@@ -80,12 +80,18 @@ impl Workflow for Agent {
 
     async fn run(&self, ctx: &mut RunCtx, input: Value) -> Result<Value, RuntimeError> {
         let mut request = self.request.clone().push_message(Message::user(prompt(&input)));
-        let mut misfits = 0;
+        let (mut misfits, mut pauses) = (0, 0);
         loop {
             ctx.check_budget(&self.budget).await?;
             let response = ctx.model_call_observed(self.provider.as_ref(), &request).await?.response;
             request = request.push_message(response.to_message());
-            match turn::next(&response) {
+            let next = turn::next(&response);
+            pauses = if next == turn::Next::GoOn { pauses + 1 } else { 0 };
+            match next {
+                turn::Next::GoOn if pauses > MAX_PAUSES => {
+                    let message = format!("the model paused {pauses} times in a row and came to no end");
+                    return Err(RuntimeError::failed("paused_too_often", message));
+                }
                 turn::Next::GoOn => {}
                 turn::Next::GiveUp { code, message } => return Err(RuntimeError::failed(code, message)),
                 turn::Next::CallTools => {
@@ -99,7 +105,7 @@ impl Workflow for Agent {
                         if misfits > answer::RETRIES {
                             return Err(RuntimeError::failed("invalid_output", misfit));
                         }
-                        request = request.push_message(Message::user(misfit));
+                        request = request.push_message(Message::user(self.please_fit()));
                     }
                 },
             }
@@ -118,10 +124,13 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// The first message: a text as it is, anything else as JSON.
+/// The first message: a text as it is, anything else as JSON in its one form, so that a replay asks the same.
 fn prompt(input: &Value) -> String {
     match input {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        other => relight_canonical::to_canonical(other),
     }
 }
+
+/// How often in a row a paused turn is sent back: each time costs a model call, and no budget need be set.
+const MAX_PAUSES: u32 = 32;

@@ -17,7 +17,7 @@ impl RunCtx {
     ///
     /// [`RuntimeError::OverBudget`] where a limit is used up.
     pub async fn check_budget(&mut self, budget: &Budget) -> Result<(), RuntimeError> {
-        self.enter()?;
+        self.enter().await?;
         let result = self.checked_budget(budget).await;
         self.leave(result)
     }

@@ -1,7 +1,10 @@
 //! `RunCtx`: what code may do inside a run. Everything it returns is recorded, or was.
 
 mod budget;
+mod driver;
 mod model;
+mod outcome;
+mod phase;
 mod tool;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -15,16 +18,16 @@ use serde_json::Value;
 use crate::{
     error::RuntimeError,
     observer::Unobserved,
-    process::{Active, this_process},
+    process::Active,
     schema::Schema,
     sequencer::Sequencer,
     sources::{ClockFn, Hooks, RandomFn},
 };
 
+use driver::Driver;
 pub use model::ModelTurn;
-
-/// The version of the code that drives, as [`Event::DriveStarted`] names it.
-const CODE: &str = concat!("relight ", env!("CARGO_PKG_VERSION"));
+pub(crate) use outcome::{MAX_OUTPUT_DEPTH, is_deeper};
+use phase::Phase;
 
 /// One drive's view of a run: it replays what the log records and does the rest live.
 ///
@@ -81,30 +84,6 @@ pub enum Recording {
     HashOnly,
 }
 
-/// Whether the context may be used.
-///
-/// ```text
-///  Fresh ──begin──▶ Ready ──operation──▶ Busy ──ends──▶ Ready
-///                                         ├──fails────▶ Stopped
-///                                         └──dropped─── stays Busy: refused from then on
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Fresh,
-    Ready,
-    Busy,
-    Stopped,
-}
-
-/// Who drives, and whether the log says so yet.
-#[derive(Debug)]
-enum Driver {
-    /// Code of the user's own: noted only before a tool runs again.
-    Bare { noted: bool },
-    /// The runtime: noted with the start, or before the first live act.
-    Runtime { noted: bool, active: Active },
-}
-
 impl RunCtx {
     /// A context over a log that was read from `store`, empty for a new run.
     ///
@@ -122,7 +101,7 @@ impl RunCtx {
         random: RandomFn,
     ) -> Result<Self, RuntimeError> {
         let hooks = Hooks { store, clock, random, observer: Arc::new(Unobserved) };
-        Self::new(hooks, run_id, log, Driver::Bare { noted: false })
+        Self::new(hooks, run_id, log, Driver::bare())
     }
 
     /// A context for a drive by the runtime.
@@ -132,7 +111,7 @@ impl RunCtx {
         log: Vec<EventEnvelope>,
         active: Active,
     ) -> Result<Self, RuntimeError> {
-        Self::new(hooks, run, log, Driver::Runtime { noted: false, active })
+        Self::new(hooks, run, log, Driver::runtime(active))
     }
 
     fn new(hooks: Hooks, run: RunId, log: Vec<EventEnvelope>, driver: Driver) -> Result<Self, RuntimeError> {
@@ -196,24 +175,35 @@ impl RunCtx {
         input: Value,
         labels: BTreeMap<String, String>,
     ) -> Result<(), RuntimeError> {
-        if self.phase != Phase::Fresh {
-            return Err(self.misuse("begin is called once, before anything else"));
+        self.enter_first()?;
+        let result = self.begun(agent_hash, input, labels).await;
+        self.leave(result)
+    }
+
+    async fn begun(
+        &mut self,
+        agent_hash: String,
+        input: Value,
+        labels: BTreeMap<String, String>,
+    ) -> Result<(), RuntimeError> {
+        if self.replay.begin(&agent_hash, &input)? {
+            return Ok(());
         }
-        self.phase = Phase::Busy;
-        if !self.replay.begin(&agent_hash, &input)? {
-            self.sequencer.queue(&self.lane, Event::run_started_with_labels(agent_hash, input, labels))?;
-            self.note_driver()?;
-            self.sequencer.flush().await?;
-        }
-        self.phase = Phase::Ready;
-        Ok(())
+        self.sequencer.queue(&self.lane, Event::run_started_with_labels(agent_hash, input, labels))?;
+        self.prepare_live()?;
+        self.sequencer.flush().await
     }
 
     /// Ends the run with an output.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::Diverged`] where the log records calls that the code did not make, or another end.
+    /// [`RuntimeError::Diverged`] where the log records calls that the code did not make, or another end, and
+    /// [`RuntimeError::NotJson`] for an output with NaN or infinities in it; the run goes on after that one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the run has ended, and the context refuses to go on.
     pub async fn complete(&mut self, output: impl Serialize) -> Result<(), RuntimeError> {
         let output = relight_canonical::to_value(&output)?;
         self.end(Event::run_completed(output)).await
@@ -223,88 +213,39 @@ impl RunCtx {
     ///
     /// # Errors
     ///
+    /// [`RuntimeError::Diverged`] where the log records calls that the code did not make, or another end.
+    ///
+    /// # Cancel safety
+    ///
     /// As [`complete`](RunCtx::complete).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relight_runtime::{RunCtx, RuntimeError};
+    /// async fn give_up(ctx: &mut RunCtx) -> Result<(), RuntimeError> {
+    ///     ctx.fail("no_funds", "the account is empty").await
+    /// }
+    /// ```
     pub async fn fail(&mut self, code: &str, message: &str) -> Result<(), RuntimeError> {
         self.end(Event::run_failed(code, message)).await
     }
 
     async fn end(&mut self, event: Event) -> Result<(), RuntimeError> {
-        self.enter()?;
-        if !self.replay.finish(&event)? {
-            self.prepare_live()?;
-            self.sequencer.queue(&self.lane, event)?;
-            self.sequencer.flush().await?;
-        }
-        // Nothing follows the end.
-        self.phase = Phase::Stopped;
+        self.enter().await?;
+        let result = self.ended(event).await;
+        self.leave(result)?;
+        self.phase = Phase::Ended;
         Ok(())
     }
 
-    /// Claims the context for one operation; it stays claimed if the operation is dropped.
-    fn enter(&mut self) -> Result<(), RuntimeError> {
-        match self.phase {
-            Phase::Ready => {
-                self.phase = Phase::Busy;
-                Ok(())
-            }
-            Phase::Fresh => Err(self.misuse("call begin before anything else")),
-            Phase::Busy => Err(RuntimeError::Dropped { run: self.run }),
-            Phase::Stopped => Err(RuntimeError::Stopped { run: self.run }),
+    async fn ended(&mut self, event: Event) -> Result<(), RuntimeError> {
+        if self.replay.finish(&event)? {
+            return Ok(());
         }
-    }
-
-    /// Gives the context back after an operation. Code may go on from a model's error; every other one stops it.
-    fn leave<T>(&mut self, result: Result<T, RuntimeError>) -> Result<T, RuntimeError> {
-        self.phase = match &result {
-            Ok(_) | Err(RuntimeError::Model(_)) => Phase::Ready,
-            Err(_) => Phase::Stopped,
-        };
-        result
-    }
-
-    /// Queues what must stand in the log before anything live: the failure that the code went on from, and, for a
-    /// drive by the runtime, that it drives, so that a rival loses before it does anything.
-    fn prepare_live(&mut self) -> Result<(), RuntimeError> {
-        if let Some((intent, error)) = self.failure.take() {
-            let error = serde_json::to_value(&error).expect("a model error is plain data");
-            self.sequencer.queue(&self.lane, Event::model_call_failed(intent, error))?;
-        }
-        match self.driver {
-            Driver::Runtime { noted: false, .. } => self.note_driver(),
-            Driver::Runtime { .. } | Driver::Bare { .. } => Ok(()),
-        }
-    }
-
-    /// Queues what must stand in the log before a tool runs again.
-    fn prepare_again(&mut self) -> Result<(), RuntimeError> {
         self.prepare_live()?;
-        match &mut self.driver {
-            Driver::Bare { noted: noted @ false } => {
-                *noted = true;
-                self.queue_drive_started()
-            }
-            Driver::Bare { .. } | Driver::Runtime { .. } => Ok(()),
-        }
-    }
-
-    fn note_driver(&mut self) -> Result<(), RuntimeError> {
-        match &mut self.driver {
-            Driver::Runtime { noted: noted @ false, .. } => {
-                *noted = true;
-                self.queue_drive_started()
-            }
-            Driver::Bare { .. } | Driver::Runtime { .. } => Ok(()),
-        }
-    }
-
-    fn queue_drive_started(&mut self) -> Result<(), RuntimeError> {
-        let drive = self.sequencer.state().progress().map_or(0, |progress| progress.drives) + 1;
-        self.sequencer.queue(&Lane::ROOT, Event::drive_started(drive, this_process().clone(), CODE))?;
-        Ok(())
-    }
-
-    fn misuse(&self, what: &'static str) -> RuntimeError {
-        RuntimeError::Misuse { run: self.run, what }
+        self.sequencer.queue(&self.lane, event)?;
+        self.sequencer.flush().await
     }
 }
 

@@ -1,14 +1,14 @@
 //! Model calls: recorded before they are made and when they end, and never made again once recorded.
 
 use relight_core::{
-    Digest, Event, EventEnvelope, Lane, LogError, RunId, Seq, TokenUsage,
+    Digest, Event, EventEnvelope, Lane, LogError, Role, Seq, TokenUsage,
     replay::{Ask, Settled, Step},
     request::{self, Transcript},
 };
 use relight_llm::{
-    Delivery, LlmError, Message, MessageRequest, MessageResponse, Provider, Reply, StreamEvent,
+    Delivery, ErrorKind, LlmError, Message, MessageRequest, MessageResponse, Provider, Reply, StreamEvent,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Recording, RunCtx};
@@ -48,7 +48,7 @@ impl RunCtx {
         provider: &dyn Provider,
         request: &MessageRequest,
     ) -> Result<ModelTurn, RuntimeError> {
-        self.enter()?;
+        self.enter().await?;
         let result = self.answered(provider, request, None).await;
         self.leave(result)
     }
@@ -70,7 +70,7 @@ impl RunCtx {
         request: &MessageRequest,
         mut on_event: impl FnMut(&StreamEvent) + Send,
     ) -> Result<ModelTurn, RuntimeError> {
-        self.enter()?;
+        self.enter().await?;
         let result = self.answered(provider, request, Some(&mut on_event)).await;
         self.leave(result)
     }
@@ -91,43 +91,40 @@ impl RunCtx {
         request: &MessageRequest,
         on_event: Option<OnEvent<'_>>,
     ) -> Result<ModelTurn, RuntimeError> {
+        // What JSON cannot hold has no hash that could tell it from something else.
+        request.check().map_err(RuntimeError::Model)?;
         let request_hash = request.hash();
         let whole = || serde_json::to_value(request).expect("a request is JSON");
         let found = self.replay.ask(&self.lane, Ask::ModelCall { request_hash, request: &whole })?;
         let intent = match found.step {
             Step::Recorded(settled) => {
+                let ordinal = found.ordinal;
+                let replayed = replayed(settled).map_err(|error| self.unreadable(ordinal, &error));
                 self.sequencer.observer().observe(Notice::Replayed);
-                return replayed(self.run, settled);
+                return replayed?.map_err(RuntimeError::Model);
             }
             Step::Dangling(dangling) => {
                 let intent = dangling.intent;
                 self.prepare_live()?;
+                // Read before anything is paid for: a log that cannot be gone on with is found here.
+                if self.recording == Recording::Full {
+                    self.transcript()?;
+                }
                 intent
             }
             Step::Live => {
                 self.prepare_live()?;
-                self.queue_request(request)?
+                self.queue_request(request, request_hash)?
             }
         };
         self.sequencer.flush().await?;
-        let Reply { response, delivery, .. } = match ask(provider, request, on_event).await {
-            Ok(reply) => reply,
-            Err(error) => {
-                self.failure = Some((intent, error.clone()));
-                return Err(RuntimeError::Model(error));
-            }
-        };
-        let usage = tokens(&response);
-        let recorded = relight_canonical::to_value(&response)?;
-        let completion =
-            self.sequencer.queue(&self.lane, Event::model_call_completed(intent, recorded, usage))?;
-        self.sequencer.flush().await?;
-        self.transcript()?.answered(response.to_message().digest(), completion);
-        Ok(ModelTurn { response, usage, delivery: Some(delivery) })
+        match ask(provider, request, on_event).await {
+            Ok(reply) => self.record_answer(intent, reply).await,
+            Err(error) => Err(self.failed(intent, error)),
+        }
     }
 
-    fn queue_request(&mut self, request: &MessageRequest) -> Result<Seq, RuntimeError> {
-        let hash = request.hash();
+    fn queue_request(&mut self, request: &MessageRequest, hash: Digest) -> Result<Seq, RuntimeError> {
         if self.recording == Recording::HashOnly {
             return self.sequencer.queue(&self.lane, Event::model_call_requested(hash, None));
         }
@@ -139,12 +136,50 @@ impl RunCtx {
         Ok(intent)
     }
 
+    async fn record_answer(&mut self, intent: Seq, reply: Reply) -> Result<ModelTurn, RuntimeError> {
+        let Reply { response, delivery, .. } = reply;
+        let usage = tokens(&response);
+        let recorded = relight_canonical::to_value(&response)?;
+        let completed = Event::model_call_completed(intent, recorded, usage);
+        let completion = match self.sequencer.queue(&self.lane, completed) {
+            Ok(completion) => completion,
+            // No later attempt is sure to be flatter, so code may go on from it as from any failure of a model.
+            Err(RuntimeError::Log(error @ LogError::TooDeep { .. })) => {
+                let message = format!("the answer cannot be recorded: {error}");
+                return Err(self.failed(intent, LlmError::new(ErrorKind::TooLarge, message)));
+            }
+            Err(error) => return Err(error),
+        };
+        self.sequencer.flush().await?;
+        if let Some(transcript) = &mut self.transcript {
+            transcript.answered(response.to_message().digest(), completion);
+        }
+        Ok(ModelTurn { response, usage, delivery: Some(delivery) })
+    }
+
+    /// Keeps the failure until the code goes on from it, which makes it history.
+    fn failed(&mut self, intent: Seq, error: LlmError) -> RuntimeError {
+        self.failure = Some((intent, error.clone()));
+        RuntimeError::Model(error)
+    }
+
     /// What the next request is recorded against; read from the log when the first call is live.
     fn transcript(&mut self) -> Result<&mut Transcript, RuntimeError> {
         if self.transcript.is_none() {
             self.transcript = Some(read_transcript(self.replay.log(), &self.lane)?);
         }
         Ok(self.transcript.as_mut().expect("it was just read"))
+    }
+
+    /// The record of a call that this version cannot read back, by the call's ordinal in its lane.
+    fn unreadable(&self, ordinal: u64, error: &serde_json::Error) -> RuntimeError {
+        let asked =
+            |envelope: &&EventEnvelope| envelope.lane == self.lane && envelope.event.role() == Role::Asked;
+        let calls = self.replay.log().iter().filter(asked);
+        let intent = usize::try_from(ordinal).ok().and_then(|ordinal| calls.clone().nth(ordinal));
+        let seq = intent.map_or(Seq::FIRST, |intent| intent.seq);
+        let what = format!("the outcome of this model call does not read back: {error}");
+        RuntimeError::Log(LogError::Newer { run: self.run, seq, what })
     }
 }
 
@@ -161,21 +196,14 @@ async fn ask(
     stream.into_reply().await
 }
 
-fn replayed(run: RunId, settled: Settled<'_>) -> Result<ModelTurn, RuntimeError> {
-    match settled {
-        Settled::Answered(response) => {
-            let response = read::<MessageResponse>(run, response)?;
-            Ok(ModelTurn { usage: tokens(&response), response, delivery: None })
+/// What a recorded call returns: an answer, or the failure that the code went on from.
+fn replayed(settled: Settled<'_>) -> Result<Result<ModelTurn, LlmError>, serde_json::Error> {
+    Ok(match settled {
+        Settled::Answered { response, usage } => {
+            Ok(ModelTurn { response: MessageResponse::deserialize(response)?, usage, delivery: None })
         }
-        Settled::Failed(error) => Err(RuntimeError::Model(read::<LlmError>(run, error)?)),
+        Settled::Failed(error) => Err(LlmError::deserialize(error)?),
         Settled::Outcome(_) => unreachable!("a model call is not settled by a tool's outcome"),
-    }
-}
-
-fn read<T: DeserializeOwned>(run: RunId, value: &Value) -> Result<T, RuntimeError> {
-    T::deserialize(value).map_err(|error| {
-        let what = format!("a model's answer that this version cannot read: {error}");
-        RuntimeError::Log(LogError::Newer { run, seq: Seq::FIRST, what })
     })
 }
 

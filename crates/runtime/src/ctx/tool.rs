@@ -1,16 +1,22 @@
 //! Tool calls: what is recorded around them, and what a call that an earlier drive began and never settled means.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, pin::pin};
 
 use futures::FutureExt;
 use relight_core::{
-    Digest, Effect, Event, Lane, RunId, RunState, Seq, ToolFailure, ToolOutcome, WaitReason,
+    Digest, Effect, Event, EventEnvelope, Lane, RunId, RunState, Seq, ToolOutcome, WaitReason,
     replay::{Ask, Settled, Step},
 };
 use serde_json::Value;
-use tokio::time::{Duration, timeout};
+use tokio::{
+    runtime::Handle,
+    time::{Duration, timeout},
+};
 
-use super::{Driver, RunCtx};
+use super::{
+    RunCtx,
+    outcome::{failed, returned, shortened},
+};
 use crate::{
     error::{RuntimeError, UnknownWrite},
     observer::Notice,
@@ -31,19 +37,41 @@ impl RunCtx {
     ///
     /// [`RuntimeError::NeedsReconciliation`] where nothing can tell whether a write happened: the run is suspended.
     ///
+    /// # Panics
+    ///
+    /// A panic of the tool is an outcome. But a tool for reading that does not answer at once needs a clock: inside a
+    /// tokio runtime that was built without one (`enable_time`), the call panics as every timer there does.
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves the call unsettled, and the context refuses to go on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_core::ToolOutcome;
+    /// use relight_runtime::{RunCtx, RuntimeError, Tool};
+    /// use serde_json::json;
+    ///
+    /// async fn pay(ctx: &mut RunCtx, bank: &dyn Tool) -> Result<(), RuntimeError> {
+    ///     match ctx.tool_call(bank, json!({"to": "alice", "amount": 5})).await? {
+    ///         ToolOutcome::Returned(receipt) => println!("paid: {receipt}"),
+    ///         ToolOutcome::Failed(failure) => println!("not paid: {failure}"),
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
     pub async fn tool_call(&mut self, tool: &dyn Tool, input: Value) -> Result<ToolOutcome, RuntimeError> {
-        self.enter()?;
+        self.enter().await?;
         let result = self.tool_outcome(tool, input).await;
         self.leave(result)
     }
 
     async fn tool_outcome(&mut self, tool: &dyn Tool, input: Value) -> Result<ToolOutcome, RuntimeError> {
+        // Asked once: what is recorded and what is done speak of one and the same tool.
         let spec = tool.spec();
         let found = self.replay.ask(&self.lane, Ask::ToolCall { tool: &spec.name, input: &input })?;
-        let ordinal = found.ordinal;
+        let key = || idempotency_key(self.run, &self.lane, found.ordinal);
         match found.step {
             Step::Recorded(Settled::Outcome(outcome)) => {
                 let outcome = outcome.clone();
@@ -52,24 +80,23 @@ impl RunCtx {
             }
             Step::Recorded(_) => unreachable!("a tool call is not settled by a model"),
             Step::Live => {
-                let key = idempotency_key(self.run, &self.lane, ordinal);
-                self.begin_tool(tool, input, key).await
+                let key = key();
+                self.begin_tool(tool, spec, input, key).await
             }
             Step::Dangling(dangling) => {
                 let attempt = Attempt {
+                    tool,
+                    name: &spec.name,
                     intent: dangling.intent,
                     // A tool that was declared otherwise when the call began is treated as the more careful of both.
                     effect: careful(dangling.effect.unwrap_or(spec.effect), spec.effect),
-                    key: match dangling.idempotency_key {
-                        Some(key) => key.to_owned(),
-                        None => idempotency_key(self.run, &self.lane, ordinal),
-                    },
+                    key: dangling.idempotency_key.map_or_else(key, str::to_owned),
                     input,
                 };
                 let cleared = dangling.cleared;
                 match attempt.effect {
-                    Effect::Write if !cleared => self.reconcile_earlier(tool, attempt).await,
-                    Effect::Read | Effect::Idempotent | Effect::Write => self.run_again(tool, attempt).await,
+                    Effect::Write if !cleared => self.reconcile_earlier(attempt).await,
+                    Effect::Read | Effect::Idempotent | Effect::Write => self.run_again(attempt).await,
                 }
             }
         }
@@ -78,10 +105,10 @@ impl RunCtx {
     async fn begin_tool(
         &mut self,
         tool: &dyn Tool,
+        spec: &ToolSpec,
         input: Value,
         key: String,
     ) -> Result<ToolOutcome, RuntimeError> {
-        let spec = tool.spec();
         let misfit = self.misfit(spec, &input);
         self.prepare_live()?;
         let recorded_key = (spec.effect != Effect::Read).then(|| key.clone());
@@ -89,112 +116,93 @@ impl RunCtx {
         // A read's intent waits for its outcome, unless something else has to be durable first.
         let may_wait = spec.effect == Effect::Read && !self.sequencer.has_waiting();
         let intent = self.sequencer.queue(&self.lane, event)?;
-        if let Some(failure) = misfit {
-            return self.settle(intent, ToolOutcome::Failed(failure)).await;
+        if let Some(misfit) = misfit {
+            return self.settle(intent, misfit).await;
         }
-        let attempt = Attempt { intent, effect: spec.effect, key, input };
         if !may_wait {
             self.sequencer.flush().await?;
         }
-        self.run_attempt(tool, attempt).await
+        self.run(Attempt { tool, name: &spec.name, intent, effect: spec.effect, key, input }).await
     }
 
     /// Why an input must not reach its tool. Schemas are compiled once; a tool of the same name may have another one.
-    fn misfit(&mut self, spec: &ToolSpec, input: &Value) -> Option<ToolFailure> {
-        let failure = |code: &str, message: String| Some(ToolFailure { code: code.to_owned(), message });
+    fn misfit(&mut self, spec: &ToolSpec, input: &Value) -> Option<ToolOutcome> {
         if self.schemas.get(&spec.name).is_none_or(|schema| *schema.source() != spec.input_schema) {
             match Schema::compile(&spec.input_schema) {
                 Ok(schema) => drop(self.schemas.insert(spec.name.clone(), schema)),
-                Err(error) => return failure("invalid_schema", error),
+                Err(error) => return Some(failed("invalid_schema", error)),
             }
         }
         let misfit = self.schemas[&spec.name].check(input).err()?;
-        failure("invalid_input", format!("the input was refused: {misfit}"))
+        Some(failed("invalid_input", format!("the input was refused: {misfit}")))
     }
 
-    async fn run_again(&mut self, tool: &dyn Tool, attempt: Attempt) -> Result<ToolOutcome, RuntimeError> {
+    async fn run_again(&mut self, attempt: Attempt<'_>) -> Result<ToolOutcome, RuntimeError> {
         self.prepare_again()?;
         self.sequencer.flush().await?;
-        self.run_attempt(tool, attempt).await
+        self.run(attempt).await
     }
 
-    async fn run_attempt(&mut self, tool: &dyn Tool, attempt: Attempt) -> Result<ToolOutcome, RuntimeError> {
-        let result = {
-            let mut call = std::pin::pin!(AssertUnwindSafe(tool.call(attempt.call(self.run))).catch_unwind());
-            match timeout(QUICK, &mut call).await {
-                Ok(result) => result,
-                Err(_) => {
-                    // A slow read shows in the log while it runs.
-                    self.sequencer.flush().await?;
-                    call.await
-                }
-            }
+    async fn run(&mut self, attempt: Attempt<'_>) -> Result<ToolOutcome, RuntimeError> {
+        let error = match self.called(&attempt).await? {
+            Ok(value) => return self.settle(attempt.intent, returned(value)).await,
+            Err(error) => error,
         };
-        let error = match result {
-            Ok(Ok(value)) => return self.settle(attempt.intent, returned(value)).await,
-            Ok(Err(error)) => error,
-            Err(_) => ToolError::new("panicked", format!("the tool {} panicked", tool.spec().name)),
-        };
+        let failure = failed(&error.failure().code, &error.failure().message);
         if attempt.effect != Effect::Write || error.is_not_done() {
-            return self.settle(attempt.intent, ToolOutcome::Failed(error.into_failure())).await;
+            return self.settle(attempt.intent, failure).await;
         }
         // What a failed write did is unknown. It is never handed over as a failure, to be called again.
-        match reconciled(tool, attempt.call(self.run)).await {
+        match attempt.reconciled(self.run).await {
             Reconciled::Done(value) => self.settle(attempt.intent, returned(value)).await,
-            Reconciled::NotDone => {
-                self.settle(attempt.intent, ToolOutcome::Failed(error.into_failure())).await
-            }
+            Reconciled::NotDone => self.settle(attempt.intent, failure).await,
             Reconciled::NotDoneYet => {
                 let why = format!("it failed with: {error}; it was not done so far, but may still be");
-                self.suspend(tool, attempt, why).await
+                self.suspend(attempt, why).await
             }
             Reconciled::Unknown(why) => {
-                self.suspend(tool, attempt, format!("it failed with: {error}; {why}")).await
+                self.suspend(attempt, format!("it failed with: {error}; {why}")).await
             }
         }
+    }
+
+    /// Calls the tool. A read's intent that still waits is appended while a slow read runs, so that it shows.
+    async fn called(&mut self, attempt: &Attempt<'_>) -> Result<Result<Value, ToolError>, RuntimeError> {
+        let run = self.run;
+        // The call stands inside the block, since a tool may panic before it gives its future back.
+        let mut call =
+            pin!(AssertUnwindSafe(async { attempt.tool.call(attempt.call(run)).await }).catch_unwind());
+        let early = match self.sequencer.has_waiting() {
+            true => quickly(&mut call).await,
+            false => None,
+        };
+        let result = match early {
+            Some(result) => result,
+            None => {
+                self.sequencer.flush().await?;
+                call.await
+            }
+        };
+        let panicked = || ToolError::new("panicked", format!("the tool {} panicked", attempt.name));
+        Ok(result.unwrap_or_else(|_| Err(panicked())))
     }
 
     /// Settles a write that an earlier drive began.
-    async fn reconcile_earlier(
-        &mut self,
-        tool: &dyn Tool,
-        attempt: Attempt,
-    ) -> Result<ToolOutcome, RuntimeError> {
-        match reconciled(tool, attempt.call(self.run)).await {
+    async fn reconcile_earlier(&mut self, attempt: Attempt<'_>) -> Result<ToolOutcome, RuntimeError> {
+        match attempt.reconciled(self.run).await {
             Reconciled::Done(value) => {
                 self.prepare_live()?;
                 self.settle(attempt.intent, returned(value)).await
             }
-            Reconciled::NotDone => self.run_again(tool, attempt).await,
-            Reconciled::NotDoneYet => match self.earlier_attempt_may_act(attempt.intent) {
-                None => self.run_again(tool, attempt).await,
-                Some(why) => self.suspend(tool, attempt, why).await,
+            Reconciled::NotDone => self.run_again(attempt).await,
+            Reconciled::NotDoneYet => match may_still_act(self.replay.log(), attempt.intent) {
+                None => self.run_again(attempt).await,
+                Some(who) => {
+                    self.suspend(attempt, format!("it was not done so far, but {who} may still do it")).await
+                }
             },
-            Reconciled::Unknown(why) => self.suspend(tool, attempt, why).await,
+            Reconciled::Unknown(why) => self.suspend(attempt, why).await,
         }
-    }
-
-    /// Why an earlier attempt might still do the write; `None` where every process that may have tried is dead.
-    fn earlier_attempt_may_act(&self, intent: Seq) -> Option<String> {
-        if let Driver::Runtime { active, .. } = &self.driver
-            && active.has_rival()
-        {
-            return Some(
-                "it was not done so far, but another drive of this run is alive in this process".to_owned(),
-            );
-        }
-        let log = self.replay.log();
-        // The drive that wrote the intent is the last that began before it; later ones may have tried again.
-        let before = log.iter().rfind(|e| e.seq < intent && matches!(e.event, Event::DriveStarted { .. }));
-        let after = log.iter().filter(|e| e.seq > intent);
-        before.into_iter().chain(after).find_map(|envelope| {
-            let Event::DriveStarted { process, .. } = &envelope.event else { return None };
-            if process == crate::process::this_process() || is_alive(process) == Some(false) {
-                return None;
-            }
-            let (pid, host) = (process.pid, &process.host);
-            Some(format!("it was not done so far, but process {pid} on host {host} may still do it"))
-        })
     }
 
     async fn settle(&mut self, intent: Seq, outcome: ToolOutcome) -> Result<ToolOutcome, RuntimeError> {
@@ -203,13 +211,8 @@ impl RunCtx {
         Ok(outcome)
     }
 
-    async fn suspend(
-        &mut self,
-        tool: &dyn Tool,
-        attempt: Attempt,
-        why: String,
-    ) -> Result<ToolOutcome, RuntimeError> {
-        let intent = attempt.intent;
+    async fn suspend(&mut self, attempt: Attempt<'_>, why: String) -> Result<ToolOutcome, RuntimeError> {
+        let (intent, why) = (attempt.intent, shortened(why));
         let waits_already = matches!(
             self.sequencer.state(),
             RunState::Waiting { reason: WaitReason::Reconciliation { intent: awaited, .. }, .. } if *awaited == intent
@@ -223,7 +226,7 @@ impl RunCtx {
         Err(RuntimeError::NeedsReconciliation(Box::new(UnknownWrite {
             run: self.run,
             intent,
-            tool: tool.spec().name.clone(),
+            tool: attempt.name.to_owned(),
             input: attempt.input,
             idempotency_key: attempt.key,
             why,
@@ -232,50 +235,53 @@ impl RunCtx {
 }
 
 /// One attempt at a tool call.
-struct Attempt {
+struct Attempt<'a> {
+    tool: &'a dyn Tool,
+    name: &'a str,
     intent: Seq,
     effect: Effect,
     key: String,
     input: Value,
 }
 
-impl Attempt {
+impl Attempt<'_> {
     fn call(&self, run: RunId) -> ToolCall<'_> {
         ToolCall::new(&self.input, &self.key, run, self.intent)
     }
+
+    /// Asks the tool what became of a write; one that panics does not know.
+    async fn reconciled(&self, run: RunId) -> Reconciled {
+        let asked =
+            AssertUnwindSafe(async { self.tool.reconcile(self.call(run)).await }).catch_unwind().await;
+        asked.unwrap_or_else(|_| Reconciled::Unknown("the tool panicked when it was asked".to_owned()))
+    }
 }
 
-/// Asks a tool what became of a write; one that panics does not know.
-async fn reconciled(tool: &dyn Tool, call: ToolCall<'_>) -> Reconciled {
-    let asked = AssertUnwindSafe(tool.reconcile(call)).catch_unwind().await;
-    asked.unwrap_or_else(|_| Reconciled::Unknown("the tool panicked when it was asked".to_owned()))
+/// Waits a moment for a read, so that its intent and its outcome make one append.
+async fn quickly<T>(call: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+    if let Some(result) = (&mut *call).now_or_never() {
+        return Some(result);
+    }
+    // Other executors have no clock that could be asked.
+    Handle::try_current().ok()?;
+    timeout(QUICK, call).await.ok()
 }
 
-/// The outcome of a tool that returned, unless its value is too large to record.
-fn returned(value: Value) -> ToolOutcome {
-    let failed =
-        |code: &str, message: String| ToolOutcome::Failed(ToolFailure { code: code.to_owned(), message });
-    if is_deeper(&value, MAX_OUTPUT_DEPTH) {
-        let message = format!("it was done, but its output nests deeper than {MAX_OUTPUT_DEPTH} levels");
-        return failed("output_too_deep", message);
-    }
-    let bytes = value.to_string().len();
-    if bytes > MAX_OUTPUT_BYTES {
-        let message =
-            format!("it was done, but its output of {bytes} bytes is over the limit of {MAX_OUTPUT_BYTES}");
-        return failed("output_too_large", message);
-    }
-    ToolOutcome::Returned(value)
-}
-
-/// Whether a value nests deeper than `levels`; never looks further down than that.
-fn is_deeper(value: &Value, levels: usize) -> bool {
-    let Some(below) = levels.checked_sub(1) else { return value.is_array() || value.is_object() };
-    match value {
-        Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),
-        Value::Object(fields) => fields.values().any(|field| is_deeper(field, below)),
-        _ => false,
-    }
+/// Who might still do a write that is not done so far; `None` where every process that may have tried is known dead.
+///
+/// This very process is not: what an earlier drive of it sent may still be under way.
+fn may_still_act(log: &[EventEnvelope], intent: Seq) -> Option<String> {
+    let process = |envelope: &EventEnvelope| match &envelope.event {
+        Event::DriveStarted { process, .. } => Some((envelope.seq, process.clone())),
+        _ => None,
+    };
+    // The drive that wrote the intent is the last that began before it; later ones may have tried again.
+    let Some((began, _)) = log.iter().rev().filter_map(process).find(|(seq, _)| *seq < intent) else {
+        return Some("the drive that began it, which left no note of its process,".to_owned());
+    };
+    let tried = log.iter().filter_map(process).filter(|(seq, _)| *seq >= began);
+    let mut alive = tried.filter(|(_, process)| is_alive(process) != Some(false));
+    alive.next().map(|(_, process)| format!("process {} on host {}", process.pid, process.host))
 }
 
 const fn careful(recorded: Effect, declared: Effect) -> Effect {
@@ -294,12 +300,6 @@ fn idempotency_key(run: RunId, lane: &Lane, ordinal: u64) -> String {
 }
 
 const KEY_DOMAIN: &str = "relight/idempotency-key/1\n";
-
-/// What a tool may return, in bytes of JSON.
-const MAX_OUTPUT_BYTES: usize = 8 << 20;
-
-/// How deep the JSON that a tool returns may nest: it stands a few levels down in the event that records it.
-const MAX_OUTPUT_DEPTH: usize = relight_core::MAX_DEPTH - 8;
 
 /// How long the intent of a read waits to be appended together with its outcome.
 const QUICK: Duration = Duration::from_millis(20);

@@ -1,12 +1,14 @@
 //! `Runtime`: starts, resumes and repairs runs in a store.
 
 mod operate;
+mod outcome;
+mod start;
+mod workflow;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use async_trait::async_trait;
-use relight_core::{Event, EventEnvelope, RunId, RunState, WaitReason};
-use relight_store::EventStore;
+use relight_core::{Event, EventEnvelope, Process, RunId};
+use relight_store::{EventStore, StoreError};
 use serde_json::Value;
 
 use crate::{
@@ -16,106 +18,9 @@ use crate::{
     sources::{ClockFn, Hooks, RandomFn, system_clock, system_random},
 };
 
-/// Code that a run executes: an [`Agent`](crate::Agent), or one's own.
-///
-/// The code may be run many times for one run, by many processes. Whatever it does to the world, and whatever could
-/// turn out otherwise the next time, goes through `ctx`.
-///
-/// # Examples
-///
-/// ```
-/// use async_trait::async_trait;
-/// use relight_llm::{Message, MessageRequest, Provider};
-/// use relight_runtime::{RunCtx, RuntimeError, Workflow};
-/// use serde_json::Value;
-///
-/// struct Translate<P>(P);
-///
-/// #[async_trait]
-/// impl<P: Provider> Workflow for Translate<P> {
-///     fn agent_hash(&self) -> String {
-///         "translate/1".to_owned()
-///     }
-///     async fn run(&self, ctx: &mut RunCtx, input: Value) -> Result<Value, RuntimeError> {
-///         let ask = |text: String| MessageRequest::new("a-model", 1024).push_message(Message::user(text));
-///         let draft = ctx.model_call(&self.0, &ask(format!("Translate to French: {input}"))).await?;
-///         let check = ctx.model_call(&self.0, &ask(format!("Improve: {}", draft.response.text()))).await?;
-///         Ok(Value::String(check.response.text()))
-///     }
-/// }
-/// ```
-#[async_trait]
-pub trait Workflow: Send + Sync {
-    /// Identifies the code. It changes when the code asks for other things than before.
-    fn agent_hash(&self) -> String;
-
-    /// Runs from the start; what was recorded is replayed.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::Failed`] ends the run as failed. Every other error ends the drive only, and the run may be
-    /// resumed.
-    async fn run(&self, ctx: &mut RunCtx, input: Value) -> Result<Value, RuntimeError>;
-}
-
-/// How a drive ended.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum RunOutcome {
-    /// The run is over.
-    Completed {
-        /// What the code returned.
-        output: Value,
-    },
-    /// The run is over: its code gave up.
-    Failed {
-        /// A short word for programs.
-        code: String,
-        /// One line for people.
-        message: String,
-    },
-    /// The run was ended from outside.
-    Cancelled,
-    /// The run waits; resume it when what it waits for has come.
-    Waiting {
-        /// What for.
-        reason: WaitReason,
-    },
-}
-
-/// What a new run is given.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Start {
-    /// Its id; drawn where there is none.
-    pub run: Option<RunId>,
-    /// Its input.
-    pub input: Value,
-    /// For searching in lists.
-    pub labels: BTreeMap<String, String>,
-}
-
-impl<T: Into<Value>> From<T> for Start {
-    fn from(input: T) -> Self {
-        Self { input: input.into(), ..Self::default() }
-    }
-}
-
-impl Start {
-    /// The same with an id that was drawn before, by [`Runtime::new_run_id`].
-    #[must_use]
-    pub const fn with_run_id(mut self, run: RunId) -> Self {
-        self.run = Some(run);
-        self
-    }
-
-    /// The same with one more label.
-    #[must_use]
-    pub fn with_label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.labels.insert(key.into(), value.into());
-        self
-    }
-}
+pub use outcome::RunOutcome;
+pub use start::Start;
+pub use workflow::Workflow;
 
 /// Starts, resumes and repairs runs in a store.
 ///
@@ -123,13 +28,34 @@ impl Start {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use relight_runtime::{RunOutcome, Runtime, RuntimeError, Workflow};
+/// use async_trait::async_trait;
+/// use relight_runtime::{RunCtx, RunOutcome, Runtime, RuntimeError, Start, Workflow};
 /// use relight_store::MemoryStore;
+/// use serde_json::Value;
 ///
-/// async fn run(workflow: &dyn Workflow) -> Result<RunOutcome, RuntimeError> {
-///     let runtime = Runtime::new(Arc::new(MemoryStore::new()));
-///     runtime.start(workflow, "hello").await
+/// struct Greet;
+///
+/// #[async_trait]
+/// impl Workflow for Greet {
+///     fn agent_hash(&self) -> String {
+///         "greet/1".to_owned()
+///     }
+///     async fn run(&self, _: &mut RunCtx, name: Value) -> Result<Value, RuntimeError> {
+///         let name = name.as_str().ok_or_else(|| RuntimeError::failed("no_name", "the input is no name"))?;
+///         Ok(format!("hello {name}").into())
+///     }
 /// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), RuntimeError> {
+/// let runtime = Runtime::new(Arc::new(MemoryStore::new()));
+/// let run = runtime.new_run_id();
+/// let outcome = runtime.start(&Greet, Start::from("Ada").with_run_id(run)).await?;
+/// assert_eq!(outcome, RunOutcome::Completed { output: "hello Ada".into() });
+/// // A run that is over answers with how it ended.
+/// assert_eq!(runtime.resume(&Greet, run).await?, outcome);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct Runtime {
@@ -190,7 +116,12 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// Whatever ended the drive; what was recorded stays, and the run may be resumed.
+    /// Whatever ended the drive; what was recorded stays, and the run may be resumed. A
+    /// [conflict](StoreError::Conflict) where there is a run of this id already.
+    ///
+    /// # Panics
+    ///
+    /// A panic of the workflow, of a provider or of an observer passes through, and ends the drive as a crash would.
     ///
     /// # Cancel safety
     ///
@@ -200,10 +131,11 @@ impl Runtime {
         workflow: &dyn Workflow,
         start: impl Into<Start>,
     ) -> Result<RunOutcome, RuntimeError> {
-        let start = start.into();
-        let run = start.run.unwrap_or_else(|| self.new_run_id());
+        let Start { run, input, labels } = start.into();
+        let run = run.unwrap_or_else(|| self.new_run_id());
         let active = Active::enter(run, &self.hooks.store);
-        self.drive(workflow, active, run, Vec::new(), start.input, start.labels).await
+        let ctx = self.context(run, Vec::new(), active)?;
+        drive(ctx, workflow, input, labels).await
     }
 
     /// Goes on with a run from where its log ends. A run that is over answers with how it ended.
@@ -213,77 +145,81 @@ impl Runtime {
     /// [`RuntimeError::StillDriven`] where the process that drives the run is alive, and as
     /// [`start`](Runtime::start).
     ///
+    /// # Panics
+    ///
+    /// As [`start`](Runtime::start).
+    ///
     /// # Cancel safety
     ///
     /// As [`start`](Runtime::start).
     pub async fn resume(&self, workflow: &dyn Workflow, run: RunId) -> Result<RunOutcome, RuntimeError> {
         let Some(active) = Active::enter_alone(run, &self.hooks.store) else {
-            return Err(RuntimeError::StillDriven { run, process: Box::new(this_process().clone()) });
+            return Err(still_driven(run, this_process()));
         };
         let log = self.hooks.store.read_log(run).await?;
-        match RunState::fold(&log)? {
-            RunState::Completed { output, .. } => return Ok(RunOutcome::Completed { output }),
-            RunState::Failed { code, message, .. } => return Ok(RunOutcome::Failed { code, message }),
-            RunState::Cancelled(_) | RunState::Cancelling(_) => return Ok(RunOutcome::Cancelled),
-            RunState::Running(_) => refuse_while_driven(run, &log)?,
-            RunState::Waiting { .. } | RunState::NotStarted => {}
-        }
-        let (input, labels) = match &log[0].event {
-            Event::RunStarted { input, labels, .. } => (input.clone(), labels.clone()),
-            _ => unreachable!("the state fold refuses a log that does not begin with its start"),
+        let (input, labels) = match log.first().map(|first| &first.event) {
+            Some(Event::RunStarted { input, labels, .. }) => (input.clone(), labels.clone()),
+            // What a log may begin with is checked below; there is nothing to drive in an empty one.
+            Some(_) => Default::default(),
+            None => return Err(StoreError::UnknownRun { run }.into()),
         };
-        self.drive(workflow, active, run, log, input, labels).await
+        let driver = driver_elsewhere(&log).cloned();
+        let ctx = self.context(run, log, active)?;
+        match (RunOutcome::of(ctx.state()), driver) {
+            (Some(RunOutcome::Waiting { .. }), _) | (None, None) => drive(ctx, workflow, input, labels).await,
+            (Some(ended), _) => Ok(ended),
+            (None, Some(process)) => Err(still_driven(run, &process)),
+        }
     }
 
-    async fn drive(
-        &self,
-        workflow: &dyn Workflow,
-        active: Active,
-        run: RunId,
-        log: Vec<EventEnvelope>,
-        input: Value,
-        labels: BTreeMap<String, String>,
-    ) -> Result<RunOutcome, RuntimeError> {
-        let mut ctx = RunCtx::driven(self.hooks.clone(), run, log, active)?.with_recording(self.recording);
-        ctx.begin_labelled(workflow.agent_hash(), input.clone(), labels).await?;
-        match workflow.run(&mut ctx, input).await {
-            Ok(output) => {
-                ctx.complete(&output).await?;
-                Ok(RunOutcome::Completed { output })
-            }
-            Err(RuntimeError::Failed { code, message }) => {
-                ctx.fail(&code, &message).await?;
-                Ok(RunOutcome::Failed { code, message })
-            }
-            Err(RuntimeError::NeedsReconciliation(write)) => {
-                let reason = WaitReason::Reconciliation { intent: write.intent, why: write.why };
-                Ok(RunOutcome::Waiting { reason })
-            }
-            Err(RuntimeError::OverBudget { limit, .. }) => {
-                Ok(RunOutcome::Waiting { reason: WaitReason::Budget { limit } })
-            }
-            Err(error) => Err(error),
-        }
+    fn context(&self, run: RunId, log: Vec<EventEnvelope>, active: Active) -> Result<RunCtx, RuntimeError> {
+        Ok(RunCtx::driven(self.hooks.clone(), run, log, active)?.with_recording(self.recording))
     }
+}
+
+async fn drive(
+    mut ctx: RunCtx,
+    workflow: &dyn Workflow,
+    input: Value,
+    labels: BTreeMap<String, String>,
+) -> Result<RunOutcome, RuntimeError> {
+    ctx.begin_labelled(workflow.agent_hash(), input.clone(), labels).await?;
+    let result = workflow.run(&mut ctx, input).await;
+    // What the code made of an error that suspended the run does not count.
+    if let Some(outcome) = ctx.conclusion() {
+        return Ok(outcome);
+    }
+    match result {
+        Ok(output) => {
+            ctx.complete(&output).await?;
+            Ok(RunOutcome::Completed { output })
+        }
+        Err(RuntimeError::Failed { code, message }) => {
+            ctx.fail(&code, &message).await?;
+            Ok(RunOutcome::Failed { code, message })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The process that drives a run, as far as its log tells, if it is another one and seen to be alive. It would lose
+/// its work to a second drive; drives of this same process settle it between them by their appends.
+fn driver_elsewhere(log: &[EventEnvelope]) -> Option<&Process> {
+    let last = log.iter().rev().find_map(|envelope| match &envelope.event {
+        Event::DriveStarted { process, .. } => Some(Some(process)),
+        // A drive that suspends the run has ended, though its process may go on with other things.
+        Event::Suspended { .. } => Some(None),
+        _ => None,
+    });
+    last.flatten().filter(|process| *process != this_process() && is_alive(process) == Some(true))
+}
+
+fn still_driven(run: RunId, process: &Process) -> RuntimeError {
+    RuntimeError::StillDriven { run, process: Box::new(process.clone()) }
 }
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime").finish_non_exhaustive()
-    }
-}
-
-/// A process that is seen to be alive would lose its work to a second drive. Drives of this same process settle it
-/// between them by their appends.
-fn refuse_while_driven(run: RunId, log: &[EventEnvelope]) -> Result<(), RuntimeError> {
-    let last = log.iter().rev().find_map(|envelope| match &envelope.event {
-        Event::DriveStarted { process, .. } => Some(process),
-        _ => None,
-    });
-    match last {
-        Some(process) if process != this_process() && is_alive(process) == Some(true) => {
-            Err(RuntimeError::StillDriven { run, process: Box::new(process.clone()) })
-        }
-        _ => Ok(()),
     }
 }

@@ -6,18 +6,33 @@ use relight_core::{
 };
 use relight_store::StoreError;
 
-use super::Runtime;
-use crate::{RuntimeError, sequencer::Sequencer};
-
-/// How often an operation reads again when a driver appends in between.
-const TRIES: u32 = 16;
+use super::{Runtime, driver_elsewhere, still_driven};
+use crate::{
+    RuntimeError,
+    process::{Active, this_process},
+    sequencer::Sequencer,
+};
 
 impl Runtime {
     /// Says what became of a tool call whose outcome is unknown; the run may be resumed then.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::NotOpen`] where `intent` is no such call, [`RuntimeError::Ended`] where the run is over.
+    /// [`RuntimeError::NotOpen`] where `intent` is no such call, [`RuntimeError::Ended`] where the run is over, and
+    /// [`RuntimeError::StillDriven`] for *not done* while a process is seen that may be doing it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_core::{Resolution, RunId, Seq, ToolOutcome};
+    /// use relight_runtime::{Runtime, RuntimeError};
+    /// use serde_json::json;
+    ///
+    /// async fn it_was_paid(runtime: &Runtime, run: RunId, payment: Seq) -> Result<(), RuntimeError> {
+    ///     let outcome = ToolOutcome::Returned(json!({"receipt": 4711}));
+    ///     runtime.resolve(run, payment, Resolution::Outcome(outcome), "ada").await
+    /// }
+    /// ```
     pub async fn resolve(
         &self,
         run: RunId,
@@ -25,20 +40,38 @@ impl Runtime {
         resolution: Resolution,
         by: &str,
     ) -> Result<(), RuntimeError> {
-        self.note(run, |progress| match progress.open.get(&intent) {
-            Some(OpenIntent::ToolCall { .. }) => Ok(vec![Event::resolved(intent, resolution.clone(), by)]),
-            Some(OpenIntent::ModelCall) | None => Err(RuntimeError::NotOpen { run, intent }),
+        self.note(run, |log, progress| {
+            match progress.open.get(&intent) {
+                Some(OpenIntent::ToolCall { .. }) => {}
+                Some(OpenIntent::ModelCall) | None => return Err(RuntimeError::NotOpen { run, intent }),
+            }
+            // What is being done now would be done again, since this word lets it run a second time.
+            if resolution == (Resolution::NotDone {}) {
+                self.refuse_while_driven(run, log)?;
+            }
+            Ok(vec![Event::resolved(intent, resolution.clone(), by)])
         })
         .await
     }
 
-    /// Raises a limit of this run to `to`; it may be resumed then.
+    /// Raises a limit of this run to `to`; it may be resumed then. A limit that is higher already stays.
     ///
     /// # Errors
     ///
     /// [`RuntimeError::Ended`] where the run is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_core::RunId;
+    /// use relight_runtime::{Limit, Runtime, RuntimeError};
+    ///
+    /// async fn twenty_more(runtime: &Runtime, run: RunId) -> Result<(), RuntimeError> {
+    ///     runtime.raise(run, Limit::Steps, 40, "ada").await
+    /// }
+    /// ```
     pub async fn raise(&self, run: RunId, limit: Limit, to: u64, by: &str) -> Result<(), RuntimeError> {
-        self.note(run, |_| Ok(vec![Event::budget_raised(limit, to, by)])).await
+        self.note(run, |_, _| Ok(vec![Event::budget_raised(limit, to, by)])).await
     }
 
     /// Ends a run. Writes whose outcome is unknown are listed in its last event and stay so.
@@ -46,8 +79,19 @@ impl Runtime {
     /// # Errors
     ///
     /// [`RuntimeError::Ended`] where the run is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_core::RunId;
+    /// use relight_runtime::{Runtime, RuntimeError};
+    ///
+    /// async fn stop(runtime: &Runtime, run: RunId) -> Result<(), RuntimeError> {
+    ///     runtime.cancel(run, "ada").await
+    /// }
+    /// ```
     pub async fn cancel(&self, run: RunId, by: &str) -> Result<(), RuntimeError> {
-        self.note(run, |progress| {
+        self.note(run, |_, progress| {
             let is_write =
                 |open: &OpenIntent| matches!(open, OpenIntent::ToolCall { effect: Effect::Write, .. });
             let unsettled = progress.open.iter().filter(|(_, open)| is_write(open)).map(|(seq, _)| *seq);
@@ -56,11 +100,18 @@ impl Runtime {
         .await
     }
 
-    /// Appends what `decide` makes of the run's progress, at the head that it was read at.
+    fn refuse_while_driven(&self, run: RunId, log: &[EventEnvelope]) -> Result<(), RuntimeError> {
+        if Active::is_driven(run, &self.hooks.store) {
+            return Err(still_driven(run, this_process()));
+        }
+        driver_elsewhere(log).map_or(Ok(()), |process| Err(still_driven(run, process)))
+    }
+
+    /// Appends what `decide` makes of the run's log and progress, at the head that they were read at.
     async fn note(
         &self,
         run: RunId,
-        decide: impl Fn(&Progress) -> Result<Vec<Event>, RuntimeError>,
+        decide: impl Fn(&[EventEnvelope], &Progress) -> Result<Vec<Event>, RuntimeError>,
     ) -> Result<(), RuntimeError> {
         let mut tries = 1;
         loop {
@@ -71,7 +122,7 @@ impl Runtime {
                 return Err(RuntimeError::Ended { run, status });
             }
             let Some(progress) = state.progress() else { return Err(StoreError::UnknownRun { run }.into()) };
-            let events = decide(progress)?;
+            let events = decide(&log, progress)?;
             let mut sequencer = Sequencer::new(self.hooks.clone(), run, state);
             for event in events {
                 sequencer.queue(&Lane::ROOT, event)?;
@@ -83,3 +134,6 @@ impl Runtime {
         }
     }
 }
+
+/// How often an operation reads again when a driver appends in between.
+const TRIES: u32 = 16;
