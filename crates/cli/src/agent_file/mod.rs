@@ -212,6 +212,28 @@ mod tests {
     }
 
     #[test]
+    fn the_page_about_agent_files_tells_the_truth() {
+        let page = include_str!("../../agents/README.md");
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("invoices")).unwrap();
+        for program in ["pay.sh", "was-it-paid.sh"] {
+            fs::write(folder.path().join(program), "").unwrap();
+        }
+        let blocks: Vec<&str> =
+            page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
+        assert_eq!(blocks.len(), 4);
+        for block in blocks {
+            let head = if block.contains("model =") { "" } else { "model = 'm'\n" };
+            // Any variable that is set will do for a key.
+            let text = format!("{head}{block}").replace("ANTHROPIC_API_KEY", "PATH");
+            let place = Place(folder.path().to_owned());
+            build(&text, &place, Some("http://127.0.0.1:1"))
+                .map_err(|fault| fault.within(Path::new("agents/README.md"), &text))
+                .unwrap();
+        }
+    }
+
+    #[test]
     fn the_same_file_is_the_same_agent_from_any_folder() {
         let text = "model = 'm'\n[[tools]]\nkind = 'read_file'\nroot = '.'\n[provider]\nbase_url = 'http://127.0.0.1:1'";
         let hash = |folder: &str| build(text, &Place(PathBuf::from(folder)), None).unwrap().hash();

@@ -4,7 +4,7 @@ use relight_testkit::{Answer, At, Script};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{World, is_alive, kill, until, until_stalled, wait};
+use crate::support::{World, is_alive, kill, kill_by_id, until, until_stalled, wait};
 
 /// Books, then hangs until it is killed, unless it was asked to answer.
 fn pay(reconcile: &str) -> String {
@@ -143,6 +143,31 @@ async fn an_earlier_attempt_that_does_not_end_is_left_to_a_person() {
     world.relight(&format!("resume {run} --agent agent.toml")).await.failed(4, &["still run", key]);
     assert_eq!(world.read("paid.txt").lines().count(), 1);
     survivor.kill().await.unwrap();
+    world.relight(&format!("resume {run} --agent agent.toml")).await.ended(0);
+    assert_eq!(world.read("paid.txt").lines().count(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_lost_its_guard_is_still_waited_for() {
+    let program = "echo $$ > pid; echo $RELIGHT_IDEMPOTENCY_KEY >> paid.txt; exec sleep 300";
+    let tool = format!(
+        "[[tools]]\nkind = \"command\"\nname = \"pay\"\ndescription = \"\"\neffect = \"write\"\nprogram = \"sh\"\n\
+         args = [\"-c\", '''{program}''']\nwait_for_earlier_ms = 50\n{LOOKS}"
+    );
+    let world = World::calling("pay", json!({}), &tool).await;
+    let child = world.spawn_run();
+    until("the payment", || world.read("paid.txt").ends_with('\n')).await;
+    let command = world.read("pid");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", command.trim())).unwrap();
+    let guard = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
+    kill_by_id(guard);
+    let ran = wait(child).await.ended(4);
+    assert!(ran.stderr.contains("guard is gone") && ran.stderr.contains("still run"), "{ran:?}");
+    assert!(is_alive(&command));
+    kill_by_id(&command);
+    until("the end of the command", || !is_alive(&command)).await;
+    let run = world.only_run().await;
     world.relight(&format!("resume {run} --agent agent.toml")).await.ended(0);
     assert_eq!(world.read("paid.txt").lines().count(), 1);
 }

@@ -6,6 +6,8 @@ use relight::{
     store::{Append, BatchId, Expect},
 };
 
+use serde_json::json;
+
 use crate::support::{RELIGHT, World, finish};
 
 #[tokio::test]
@@ -35,6 +37,23 @@ async fn the_store_is_named_by_option_or_variable() {
         .relight("list --store postgres://me:hunter2@host/db")
         .await
         .failed(6, &["postgres://…", "sqlite:PATH"]);
+}
+
+#[tokio::test]
+async fn many_runs_at_once_share_a_file_and_none_fails() {
+    let ledger = "[[tools]]\nkind = \"ledger\"\npath = \"ledger.jsonl\"";
+    let world = World::calling("ledger", json!({"n": 1}), ledger).await;
+    for round in 1..=5 {
+        // The first round races for making the file, too.
+        let runs: Vec<_> =
+            (0..8).map(|_| world.command("run --agent agent.toml --text go").spawn().unwrap()).collect();
+        for run in runs {
+            assert_eq!(crate::support::wait(run).await.ended(0).stdout, "All done.\n");
+        }
+        let listed = world.relight("list --verify --json --status completed").await.ended(0);
+        assert_eq!(listed.json_lines().len(), round * 8);
+        assert_eq!(world.read("ledger.jsonl").lines().count(), round * 8);
+    }
 }
 
 #[tokio::test]
