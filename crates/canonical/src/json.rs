@@ -64,11 +64,12 @@ fn write_object(fields: &Map<String, Value>, out: &mut impl Write) -> fmt::Resul
 }
 
 fn write_number(number: &Number, out: &mut impl Write) -> fmt::Result {
-    if number.is_u64() || number.is_i64() {
-        return write!(out, "{number}");
+    let double = number.as_f64().filter(|_| !number.is_u64() && !number.is_i64());
+    match double {
+        Some(double) => write_double(double, out),
+        // An integer; or a number beyond doubles, which exists where a program switches on `arbitrary_precision`.
+        None => write!(out, "{number}"),
     }
-    let double = number.as_f64().expect("a JSON number is an integer or a double");
-    write_double(double, out)
 }
 
 /// Prints a finite double as ECMAScript's `Number::toString` does.

@@ -222,11 +222,11 @@ impl ser::Serializer for Strict {
     }
 
     fn serialize_map(self, _length: Option<usize>) -> Result<Fields, NotJson> {
-        Ok(Fields { variant: None, fields: Map::new(), key: None })
+        Ok(Fields::new(Shape::Object))
     }
 
-    fn serialize_struct(self, _name: &'static str, length: usize) -> Result<Fields, NotJson> {
-        self.serialize_map(Some(length))
+    fn serialize_struct(self, name: &'static str, _length: usize) -> Result<Fields, NotJson> {
+        Ok(Fields::new(if JSON_TEXT.contains(&name) { Shape::JsonText } else { Shape::Object }))
     }
 
     fn serialize_struct_variant(
@@ -236,7 +236,7 @@ impl ser::Serializer for Strict {
         variant: &'static str,
         _length: usize,
     ) -> Result<Fields, NotJson> {
-        Ok(Fields { variant: Some(variant), fields: Map::new(), key: None })
+        Ok(Fields::new(Shape::Variant(variant)))
     }
 }
 
@@ -317,28 +317,44 @@ impl ser::SerializeTupleVariant for Items {
     }
 }
 
-/// An object in the making; of an enum's variant, if it has a name.
+/// An object in the making.
 struct Fields {
-    variant: Option<&'static str>,
+    shape: Shape,
     fields: Map<String, Value>,
     key: Option<String>,
 }
 
+/// What an object in the making will be.
+#[derive(Clone, Copy)]
+enum Shape {
+    Object,
+    Variant(&'static str),
+    /// A value that carries its own JSON as text in its only field.
+    JsonText,
+}
+
 impl Fields {
+    fn new(shape: Shape) -> Fields {
+        Fields { shape, fields: Map::new(), key: None }
+    }
+
     fn insert<T: Serialize + ?Sized>(&mut self, name: String, value: &T) -> Result<(), NotJson> {
-        let value = value.serialize(Strict).map_err(|error| {
-            let error = error.below(&name);
-            self.variant.iter().fold(error, |error, variant| error.below(variant))
+        let value = value.serialize(Strict).map_err(|error| match self.shape {
+            Shape::Variant(variant) => error.below(&name).below(variant),
+            Shape::Object | Shape::JsonText => error.below(&name),
         })?;
         self.fields.insert(name, value);
         Ok(())
     }
 
-    fn finish(self) -> Value {
-        let object = Value::Object(self.fields);
-        match self.variant {
-            Some(variant) => tagged(variant, object),
-            None => object,
+    fn finish(self) -> Result<Value, NotJson> {
+        match self.shape {
+            Shape::Object => Ok(Value::Object(self.fields)),
+            Shape::Variant(variant) => Ok(tagged(variant, Value::Object(self.fields))),
+            Shape::JsonText => {
+                let text = self.fields.values().next().and_then(Value::as_str).unwrap_or_default();
+                serde_json::from_str(text).map_err(|error| NotJson::new(error.to_string()))
+            }
         }
     }
 }
@@ -363,7 +379,7 @@ impl ser::SerializeMap for Fields {
     }
 
     fn end(self) -> Result<Value, NotJson> {
-        Ok(self.finish())
+        self.finish()
     }
 }
 
@@ -380,7 +396,7 @@ impl ser::SerializeStruct for Fields {
     }
 
     fn end(self) -> Result<Value, NotJson> {
-        Ok(self.finish())
+        self.finish()
     }
 }
 
@@ -397,7 +413,7 @@ impl ser::SerializeStructVariant for Fields {
     }
 
     fn end(self) -> Result<Value, NotJson> {
-        Ok(self.finish())
+        self.finish()
     }
 }
 
@@ -408,6 +424,10 @@ fn tagged(variant: &str, value: Value) -> Value {
 fn out_of_range(value: impl fmt::Display) -> NotJson {
     NotJson::new(format!("{value} is beyond 64 bits"))
 }
+
+/// As what `serde_json` serializes numbers of any precision (its feature `arbitrary_precision`, which any crate of a
+/// program switches on for all) and raw JSON (`raw_value`). Taken for plain structs, they would be recorded as objects.
+const JSON_TEXT: [&str; 2] = ["$serde_json::private::Number", "$serde_json::private::RawValue"];
 
 #[cfg(test)]
 mod tests {
@@ -445,6 +465,26 @@ mod tests {
     #[test]
     fn a_key_that_is_not_text_is_refused() {
         check_refused(BTreeMap::from([(vec![1], 1)]), "", "map key");
+    }
+
+    #[test]
+    fn numbers_and_json_that_come_as_text_become_what_they_mean() {
+        use serde::ser::{SerializeStruct, Serializer};
+
+        struct AsText(&'static str, &'static str);
+        impl Serialize for AsText {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut fields = serializer.serialize_struct(self.0, 1)?;
+                fields.serialize_field(self.0, self.1)?;
+                fields.end()
+            }
+        }
+
+        let [number, raw] = JSON_TEXT;
+        assert_eq!(to_value(&[AsText(number, "1.5")]).unwrap(), serde_json::json!([1.5]));
+        let meant = serde_json::json!({ "a": [null] });
+        assert_eq!(to_value(&AsText(raw, r#"{ "a": [null] }"#)).unwrap(), meant);
+        check_refused([AsText(number, "1e999")], "/0", "out of range");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vocabulary::{MessageResponse, is_default};
+use crate::vocabulary::{MessageResponse, is_default, null_as_default};
 
 /// Why a call failed.
 ///
@@ -32,7 +32,7 @@ pub struct LlmError {
     /// What a caller would act on.
     pub kind: ErrorKind,
     /// How far the answer had come.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
     pub stage: Stage,
     /// The HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,21 +208,26 @@ impl fmt::Display for LlmError {
             f.write_str("Stream error: ")?;
         }
         f.write_str(self.kind.says())?;
-        match (self.status, &self.code) {
+        match (self.status, self.code.as_deref().map(one_line)) {
             (Some(status), Some(code)) => write!(f, " (status {status}, {code})")?,
             (Some(status), None) => write!(f, " (status {status})")?,
             (None, Some(code)) => write!(f, " ({code})")?,
             (None, None) => {}
         }
         if !self.message.is_empty() {
-            let line: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            write!(f, ": {line}")?;
+            write!(f, ": {}", one_line(&self.message))?;
         }
         if let Some(id) = &self.request_id {
-            write!(f, " [request {id}]")?;
+            write!(f, " [request {}]", one_line(id))?;
         }
         Ok(())
     }
+}
+
+/// A text by a server, without what would break the line or drive the terminal.
+fn one_line(text: &str) -> String {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect()
 }
 
 impl fmt::Debug for LlmError {

@@ -1,10 +1,14 @@
 //! Puts a streamed answer together, event by event; pure.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorKind, LlmError};
 use crate::event::StreamEvent;
-use crate::vocabulary::{Content, ContentBlock, MessageResponse, StopReason, UsageUpdate, tool_call};
+use crate::vocabulary::{
+    Content, ContentBlock, MessageResponse, OWN_FIELDS, StopReason, UsageUpdate, tool_call,
+};
 
 /// An answer in the making.
 ///
@@ -33,7 +37,9 @@ pub struct Fold {
     progress: Progress,
     /// Everything but the content.
     response: MessageResponse,
-    blocks: Vec<OpenBlock>,
+    blocks: Vec<Block>,
+    /// Where the blocks stand that have not stopped, by index.
+    open: BTreeMap<u64, usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,13 +51,11 @@ enum Progress {
 }
 
 #[derive(Clone, Debug)]
-struct OpenBlock {
-    index: u64,
+struct Block {
     block: ContentBlock,
     extra: Map<String, Value>,
     /// A call's arguments as far as they came; parsed once, when the block stops.
     json: String,
-    stopped: bool,
 }
 
 impl Fold {
@@ -83,7 +87,8 @@ impl Fold {
                 self.start_block(*index, block.clone(), extra.clone())
             }
             (Progress::Open, StreamEvent::BlockStop { index }) => {
-                self.open_block(*index)?.stop();
+                let at = self.open.remove(index).ok_or_else(|| not_open(*index))?;
+                self.blocks[at].stop();
                 Ok(())
             }
             (
@@ -111,7 +116,10 @@ impl Fold {
                 | StreamEvent::InputJsonDelta { index, .. }
                 | StreamEvent::CitationDelta { index, .. }
                 | StreamEvent::OtherDelta { index, .. },
-            ) => self.open_block(*index)?.grow(event),
+            ) => {
+                let at = *self.open.get(index).ok_or_else(|| not_open(*index))?;
+                self.blocks[at].grow(*index, event)
+            }
         }
     }
 
@@ -134,38 +142,39 @@ impl Fold {
     ///
     /// [`ErrorKind::Truncated`] with the answer so far, if it is not complete.
     pub fn finish(self) -> Result<MessageResponse, LlmError> {
-        let ended =
-            self.response.stop_reason != StopReason::Missing && self.blocks.iter().all(|block| block.stopped);
-        match self.progress {
-            Progress::Complete => Ok(self.response()),
-            Progress::Open if ended => Ok(self.response()),
-            Progress::Open => {
-                Err(LlmError::new(ErrorKind::Truncated, "the stream ended before the answer did")
-                    .with_partial(self.partial())
-                    .mid_stream())
-            }
-            Progress::Before => {
-                Err(LlmError::new(ErrorKind::Truncated, "the stream ended before the answer began"))
-            }
+        match self.check_end() {
+            Ok(()) => Ok(self.response(Block::stop)),
+            Err(error) if self.has_started() => Err(error.with_partial(self.response(Block::cut))),
+            Err(error) => Err(error),
         }
     }
 
     /// The answer so far. A call whose arguments are still on their way is a [`ContentBlock::InvalidToolUse`].
     pub fn partial(&self) -> MessageResponse {
-        let mut partial = self.clone();
-        for open in partial.blocks.iter_mut().filter(|open| !open.stopped) {
-            open.cut();
-        }
-        partial.response()
+        self.clone().response(Block::cut)
     }
 
-    fn response(mut self) -> MessageResponse {
-        let mut content = Content::new();
-        for mut open in self.blocks {
-            if !open.stopped {
-                open.stop();
+    /// Whether the stream may end here; the error is without the answer so far.
+    pub(crate) fn check_end(&self) -> Result<(), LlmError> {
+        let cut = |message| Err(LlmError::new(ErrorKind::Truncated, message));
+        match self.progress {
+            Progress::Complete => Ok(()),
+            Progress::Open if self.response.stop_reason != StopReason::Missing && self.open.is_empty() => {
+                Ok(())
             }
-            content.push(open.block, open.extra);
+            Progress::Open => cut("the stream ended before the answer did").map_err(LlmError::mid_stream),
+            Progress::Before => cut("the stream ended before the answer began"),
+        }
+    }
+
+    /// What came, with this done to the blocks that are still open.
+    fn response(mut self, close: impl Fn(&mut Block)) -> MessageResponse {
+        for at in std::mem::take(&mut self.open).into_values() {
+            close(&mut self.blocks[at]);
+        }
+        let mut content = Content::new();
+        for Block { block, extra, .. } in self.blocks {
+            content.push(block, extra);
         }
         let cut = matches!(
             self.response.stop_reason,
@@ -183,7 +192,9 @@ impl Fold {
         if service_tier.is_some() {
             self.response.service_tier = service_tier.cloned();
         }
-        for (name, value) in extra.iter().filter(|(_, value)| !value.is_null()) {
+        let further =
+            |(name, value): &(&String, &Value)| !value.is_null() && !OWN_FIELDS.contains(&name.as_str());
+        for (name, value) in extra.iter().filter(further) {
             self.response.extra.insert(name.clone(), value.clone());
         }
     }
@@ -194,22 +205,17 @@ impl Fold {
         block: ContentBlock,
         extra: Map<String, Value>,
     ) -> Result<(), LlmError> {
-        if self.open_block(index).is_ok() {
+        if self.open.contains_key(&index) {
             return Err(protocol(format!("block {index} started twice")));
         }
-        self.blocks.push(OpenBlock { index, block, extra, json: String::new(), stopped: false });
+        self.open.insert(index, self.blocks.len());
+        self.blocks.push(Block { block, extra, json: String::new() });
         Ok(())
-    }
-
-    fn open_block(&mut self, index: u64) -> Result<&mut OpenBlock, LlmError> {
-        // Blocks mostly come one after another, so the last one is nearly always meant.
-        let found = self.blocks.iter_mut().rev().find(|open| open.index == index && !open.stopped);
-        found.ok_or_else(|| protocol(format!("block {index} is not open")))
     }
 }
 
-impl OpenBlock {
-    fn grow(&mut self, event: &StreamEvent) -> Result<(), LlmError> {
+impl Block {
+    fn grow(&mut self, index: u64, event: &StreamEvent) -> Result<(), LlmError> {
         match (&mut self.block, event) {
             (ContentBlock::Text { text }, StreamEvent::TextDelta { text: more, .. }) => text.push_str(more),
             (ContentBlock::Thinking { thinking, .. }, StreamEvent::ThinkingDelta { thinking: more, .. }) => {
@@ -237,12 +243,8 @@ impl OpenBlock {
             }
             (_, StreamEvent::OtherDelta { fields: changes, .. }) => merge(&mut self.extra, changes),
             (block, event) => {
-                return Err(protocol(format!(
-                    "block {} is {}, which cannot grow by {}",
-                    self.index,
-                    kind_of(block),
-                    change_of(event)
-                )));
+                let (kind, change) = (kind_of(block), change_of(event));
+                return Err(protocol(format!("block {index} is {kind}, which cannot grow by {change}")));
             }
         }
         Ok(())
@@ -250,7 +252,6 @@ impl OpenBlock {
 
     /// Ends the block; a call's arguments are parsed now.
     fn stop(&mut self) {
-        self.stopped = true;
         if self.json.is_empty() {
             return;
         }
@@ -260,7 +261,7 @@ impl OpenBlock {
                 let (id, name) = (std::mem::take(id), std::mem::take(name));
                 self.block = match serde_json::from_str(&raw) {
                     Ok(input @ Value::Object(_)) => tool_call(id, name, input),
-                    _ => ContentBlock::InvalidToolUse { id, name, raw },
+                    Ok(_) | Err(_) => ContentBlock::InvalidToolUse { id, name, raw },
                 };
             }
             ContentBlock::Other(fields) => {
@@ -273,7 +274,6 @@ impl OpenBlock {
 
     /// Ends the block where the stream broke; a call's arguments cannot be trusted, even if they happen to parse.
     fn cut(&mut self) {
-        self.stopped = true;
         if let ContentBlock::ToolUse { id, name, .. } = &self.block {
             let raw = std::mem::take(&mut self.json);
             self.block = ContentBlock::InvalidToolUse { id: id.clone(), name: name.clone(), raw };
@@ -323,6 +323,10 @@ fn change_of(event: &StreamEvent) -> &'static str {
         StreamEvent::CitationDelta { .. } => "a citation",
         _ => "this event",
     }
+}
+
+fn not_open(index: u64) -> LlmError {
+    protocol(format!("block {index} is not open"))
 }
 
 fn protocol(message: impl Into<String>) -> LlmError {

@@ -148,26 +148,14 @@ impl MessageStream {
         }
     }
 
+    /// Folds what came; an event that cannot come, and an end that is none, become errors.
     fn check(
         &mut self,
         item: Option<Result<StreamEvent, LlmError>>,
-    ) -> Option<Result<StreamEvent, LlmError>> {
-        let checked = match item {
-            Some(Ok(event)) => self.fold.apply(&event).map(|()| Some(event)),
-            Some(Err(error)) => Err(error),
-            None => match self.fold.clone().finish() {
-                Ok(_) => Ok(None),
-                Err(error) => Err(error),
-            },
-        };
-        match checked {
-            Ok(Some(event)) => Some(Ok(event)),
-            Ok(None) => None,
-            Err(error) => {
-                let error = self.with_progress(error);
-                self.failure = Some(error.clone());
-                Some(Err(error))
-            }
+    ) -> Result<Option<StreamEvent>, LlmError> {
+        match item.transpose()? {
+            Some(event) => self.fold.apply(&event).map(|()| Some(event)),
+            None => self.fold.check_end().map(|()| None),
         }
     }
 
@@ -190,11 +178,15 @@ impl Stream for MessageStream {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(events) = self.events.as_mut() else { return Poll::Ready(None) };
         let item = std::task::ready!(events.as_mut().poll_next(context));
-        let item = self.check(item);
-        if !matches!(item, Some(Ok(_))) || self.fold.is_complete() {
+        let checked = self.check(item).map_err(|error| {
+            let error = self.with_progress(error);
+            self.failure = Some(error.clone());
+            error
+        });
+        if !matches!(checked, Ok(Some(_))) || self.fold.is_complete() {
             self.events = None;
         }
-        Poll::Ready(item)
+        Poll::Ready(checked.transpose())
     }
 }
 

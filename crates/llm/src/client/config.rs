@@ -150,7 +150,9 @@ impl Config {
             wrong(&format!("is not a URL ({error}); expected something like https://api.anthropic.com"))
         })?;
         if !["http", "https"].contains(&url.scheme()) {
-            return Err(wrong(&format!("has the scheme {:?}; expected http or https", url.scheme())));
+            return Err(wrong(
+                "has another scheme than http and https; expected something like https://api.anthropic.com",
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong("holds a user name or password; give keys by with_api_key or with_header"));
@@ -203,15 +205,14 @@ impl Config {
         Ok(())
     }
 
-    /// What must appear in no text that leaves the client.
-    pub(super) fn secrets(&self) -> Vec<SecretString> {
-        let values = self.headers.iter().map(|(_, value)| value);
-        self.api_key
-            .iter()
-            .chain(values)
-            .filter(|secret| secret.expose_secret().len() >= 4)
-            .cloned()
-            .collect()
+    /// What must appear in no text that leaves the client. In a header that is mostly the last word: `Bearer KEY`.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretString> {
+        let header_values = self.headers.iter().map(|(_, value)| value);
+        let last_words = self.headers.iter().filter_map(|(_, value)| {
+            let (_, word) = value.expose_secret().trim().rsplit_once(' ')?;
+            Some(SecretString::from(word))
+        });
+        self.api_key.iter().chain(header_values).cloned().chain(last_words)
     }
 }
 
@@ -286,7 +287,8 @@ mod tests {
         let refused = [
             ("", "is not a URL"),
             ("api.anthropic.com", "is not a URL"),
-            ("ftp://h", "scheme \"ftp\""),
+            ("ftp://h", "another scheme"),
+            ("hunter2:x@h", "another scheme"),
             ("https://user:hunter2@h", "user name or password"),
             ("https://h?key=hunter2", "query or fragment"),
         ];

@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::Stream;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Response, StatusCode, Url};
 
-use super::failure::{Failure, of_transport, server_of};
+use super::failure::{Failure, Redactor, of_transport, server_of};
 use super::{ERROR_BODY_LIMIT, ERROR_BODY_TIMEOUT, Inner};
 use crate::error::{ErrorKind, LlmError};
 use crate::event::StreamEvent;
@@ -35,30 +35,35 @@ pub(super) async fn post(client: &Inner, mode: Mode, body: Bytes) -> Result<(Ans
         .map_err(|error| of_transport(error, &client.endpoint))?;
 
     let status = response.status();
-    let delivery = delivery(response.headers());
+    let delivery = delivery(response.headers(), &client.redactor);
     let hints = hints(response.headers());
+    let coding = coding(response.headers());
     let answer = Answer {
         response,
         endpoint: client.endpoint.clone(),
         silence: client.config.silence_timeout,
-        left: client.config.body_limit,
+        read: 0,
         limit: client.config.body_limit,
     };
-    if status == StatusCode::OK {
-        return Ok((answer, delivery));
+    match coding {
+        Some(coding) => Err(compressed(status, &coding, &answer, hints).with_request_id(delivery.request_id)),
+        None if status == StatusCode::OK => Ok((answer, delivery)),
+        None => Err(refusal(status, answer, hints).await.with_request_id(delivery.request_id)),
     }
-    Err(refusal(status, answer, hints).await.with_request_id(delivery.request_id))
 }
 
 /// The error for an answer with any other status than 200.
 async fn refusal(status: StatusCode, mut answer: Answer, hints: Hints) -> Failure {
-    answer.silence = answer.silence.min(ERROR_BODY_TIMEOUT);
-    answer.left = ERROR_BODY_LIMIT;
+    answer.limit = ERROR_BODY_LIMIT;
     let mut body = Vec::new();
-    // What came before the connection broke or the limit was met still says more than the status alone.
-    while let Ok(Some(chunk)) = answer.chunk().await {
-        body.extend_from_slice(&chunk);
-    }
+    // What came before the connection broke or a limit was met still says more than the status alone.
+    let limit = answer.silence.min(ERROR_BODY_TIMEOUT);
+    let reading = async {
+        while let Ok(Some(chunk)) = answer.chunk().await {
+            body.extend_from_slice(&chunk);
+        }
+    };
+    let _ = tokio::time::timeout(limit, reading).await;
     let mut error = messages::error_of_body(status.as_u16(), &body);
     if status.is_redirection() {
         error.message = format!(
@@ -70,13 +75,27 @@ async fn refusal(status: StatusCode, mut answer: Answer, hints: Hints) -> Failur
     Failure { error, hints }
 }
 
+/// The error for an answer that is compressed, which was not asked for: a stream of it cannot be read as it comes, and
+/// one that is cut looks whole.
+fn compressed(status: StatusCode, coding: &str, answer: &Answer, hints: Hints) -> Failure {
+    let message = format!(
+        "{} compresses its answer ({coding}) though it was asked not to; check what stands between it and here",
+        server_of(&answer.endpoint)
+    );
+    let kind =
+        if status == StatusCode::OK { ErrorKind::Protocol } else { ErrorKind::of_status(status.as_u16()) };
+    let mut error = LlmError::new(kind, message).with_status(status.as_u16());
+    error.retry_after = hints.retry_after;
+    Failure { error, hints }
+}
+
 /// A successful answer whose body is still to be read.
 pub(super) struct Answer {
     response: Response,
     endpoint: Url,
     silence: Duration,
-    /// How many more bytes may come.
-    left: usize,
+    /// How many bytes have come, and how many may.
+    read: usize,
     limit: usize,
 }
 
@@ -87,22 +106,25 @@ impl Answer {
             .await
             .map_err(|_| silent(&self.endpoint, self.silence))?
             .map_err(|error| of_transport(error, &self.endpoint))?;
-        if let Some(chunk) = &chunk {
-            self.left = self.left.checked_sub(chunk.len()).ok_or_else(|| {
-                let message = format!("over {} bytes; raise body_limit if it is meant to be", self.limit);
-                LlmError::new(ErrorKind::TooLarge, message)
-            })?;
+        self.read += chunk.as_ref().map_or(0, Bytes::len);
+        if self.read > self.limit {
+            let message = format!("over {} bytes; raise body_limit if it is meant to be", self.limit);
+            return Err(LlmError::new(ErrorKind::TooLarge, message));
         }
         Ok(chunk)
     }
 
-    /// The whole body.
+    /// The whole body. Once it has begun, the answer is there and being paid for, so what breaks then is not retried.
     pub(super) async fn whole_body(mut self) -> Result<Vec<u8>, LlmError> {
         let mut body = Vec::new();
-        while let Some(chunk) = self.chunk().await? {
-            body.extend_from_slice(&chunk);
+        loop {
+            match self.chunk().await {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => return Ok(body),
+                Err(error) if self.read == 0 => return Err(error),
+                Err(error) => return Err(error.mid_stream()),
+            }
         }
-        Ok(body)
     }
 }
 
@@ -129,10 +151,19 @@ impl EventSource {
         EventSource { answer, decoder, state: State::Reading, beginning: Vec::new() }
     }
 
-    /// The first event, for which there is a limit of its own, `waited` of which has passed.
+    /// The first event of the answer, for which there is a limit of its own, `waited` of which has passed. Pings before
+    /// it begin nothing.
     pub(super) async fn first(&mut self, limit: Duration, waited: Duration) -> Result<StreamEvent, LlmError> {
         let silence = std::mem::replace(&mut self.answer.silence, Duration::MAX);
-        let first = tokio::time::timeout(limit.saturating_sub(waited), self.next()).await;
+        let reading = async {
+            loop {
+                match self.next().await {
+                    Some(Ok(StreamEvent::Ping | StreamEvent::Unknown { .. })) => {}
+                    other => return other,
+                }
+            }
+        };
+        let first = tokio::time::timeout(limit.saturating_sub(waited), reading).await;
         self.answer.silence = silence;
         match first {
             Ok(Some(event)) => event,
@@ -202,11 +233,8 @@ impl EventSource {
     }
 
     fn take(&mut self, chunk: &[u8]) {
-        const SHOWN: usize = 400;
-        if self.beginning.len() < SHOWN {
-            let more = chunk.len().min(SHOWN - self.beginning.len());
-            self.beginning.extend_from_slice(&chunk[..more]);
-        }
+        let more = chunk.len().min(BEGINNING_LIMIT.saturating_sub(self.beginning.len()));
+        self.beginning.extend_from_slice(&chunk[..more]);
         self.decoder.push(chunk);
     }
 
@@ -217,28 +245,37 @@ impl EventSource {
 
     /// The error for a 200 that holds no event: often a server that knows no streams, or an error it forgot to frame.
     fn nothing_came(&self) -> LlmError {
-        let body = String::from_utf8_lossy(&self.beginning);
         match messages::decode_body(&self.beginning) {
             Err(error) if error.kind != ErrorKind::Protocol => error,
-            _ if self.beginning.is_empty() => {
+            _ if self.beginning.trim_ascii().is_empty() => {
                 LlmError::new(ErrorKind::Truncated, "the stream ended before its first event")
             }
-            _ => LlmError::new(ErrorKind::Protocol, format!("no event stream came, but: {}", body.trim())),
+            _ => {
+                let body = messages::beginning_of(&String::from_utf8_lossy(&self.beginning));
+                LlmError::new(ErrorKind::Protocol, format!("no event stream came, but: {body}"))
+            }
         }
     }
 }
 
-fn delivery(headers: &HeaderMap) -> Delivery {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+fn delivery(headers: &HeaderMap, redactor: &Redactor) -> Delivery {
+    let shown = |value: &HeaderValue| Some(redactor.clean_text(messages::beginning_of(value.to_str().ok()?)));
+    let text = |name: &str| headers.get(name).and_then(shown);
     let rate_limits = headers.iter().filter(|(name, _)| is_rate_limit(name.as_str()));
-    let rate_limits =
-        rate_limits.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));
     Delivery {
         transport: Transport::Http,
-        request_id: text("request-id").or_else(|| text("x-request-id")).map(str::to_owned),
-        rate_limits: rate_limits.collect(),
+        request_id: text("request-id").or_else(|| text("x-request-id")),
+        rate_limits: rate_limits
+            .filter_map(|(name, value)| Some((name.to_string(), shown(value)?)))
+            .collect(),
         ..Delivery::default()
     }
+}
+
+/// How the body is compressed, if it is.
+fn coding(headers: &HeaderMap) -> Option<String> {
+    let coding = headers.get("content-encoding")?.to_str().unwrap_or("of no known kind").trim();
+    (!coding.is_empty() && !coding.eq_ignore_ascii_case("identity")).then(|| messages::beginning_of(coding))
 }
 
 fn is_rate_limit(header: &str) -> bool {
@@ -262,4 +299,6 @@ fn silent(endpoint: &Url, limit: Duration) -> LlmError {
     LlmError::new(ErrorKind::Timeout, message)
 }
 
+/// How much of a stream is kept until its first event, to show what came instead.
+const BEGINNING_LIMIT: usize = 16 << 10;
 const BODY_END_TIMEOUT: Duration = Duration::from_millis(100);

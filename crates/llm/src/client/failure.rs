@@ -34,20 +34,14 @@ pub(super) fn of_transport(error: reqwest::Error, endpoint: &Url) -> LlmError {
     // The URL says nothing that is not said here, and the innermost cause says what happened.
     let error = error.without_url();
     let cause = innermost(&error);
-    let (kind, message) = if error.is_timeout() && error.is_connect() {
-        (
-            ErrorKind::Connection,
-            format!("no connection to {server} within the time limit; check the base URL and the network"),
-        )
+    let message = if error.is_timeout() && error.is_connect() {
+        format!("no connection to {server} in time (connect_timeout); check the base URL and the network")
     } else if error.is_connect() {
-        (
-            ErrorKind::Connection,
-            format!("no connection to {server} ({cause}); check the base URL and the network"),
-        )
+        format!("no connection to {server} ({cause}); check the base URL and the network")
     } else {
-        (ErrorKind::Connection, format!("the connection to {server} broke ({cause})"))
+        format!("the connection to {server} broke ({cause})")
     };
-    LlmError::new(kind, message).with_source(error)
+    LlmError::new(ErrorKind::Connection, message).with_source(error)
 }
 
 /// A server by scheme, host and port.
@@ -68,22 +62,53 @@ fn innermost(error: &dyn Error) -> String {
 pub(super) struct Redactor(Vec<SecretString>);
 
 impl Redactor {
-    pub(super) fn new(secrets: Vec<SecretString>) -> Redactor {
-        Redactor(secrets)
+    pub(super) fn new(secrets: impl IntoIterator<Item = SecretString>) -> Redactor {
+        let hidden = |secret: &SecretString| secret.expose_secret().len() >= SHORTEST_SECRET;
+        Redactor(secrets.into_iter().filter(hidden).collect())
     }
 
     pub(super) fn clean(&self, mut error: LlmError) -> LlmError {
+        let texts = [Some(&mut error.message), error.code.as_mut(), error.request_id.as_mut()];
+        for text in texts.into_iter().flatten() {
+            *text = self.clean_text(std::mem::take(text));
+        }
+        error
+    }
+
+    pub(super) fn clean_text(&self, mut text: String) -> String {
         for secret in &self.0 {
             let secret = secret.expose_secret();
-            for text in [Some(&mut error.message), error.code.as_mut(), error.request_id.as_mut()]
-                .into_iter()
-                .flatten()
-            {
-                if text.contains(secret) {
-                    *text = text.replace(secret, "(secret)");
+            if text.contains(secret) {
+                text = text.replace(secret, "(secret)");
+            }
+            if let Some(kept) = text.strip_suffix(" …") {
+                // The text was cut, and may end in the beginning of the secret.
+                let is_cut = |length: &usize| secret.get(..*length).is_some_and(|part| kept.ends_with(part));
+                if let Some(length) = (SHORTEST_SECRET..secret.len()).rev().find(is_cut) {
+                    text = format!("{}(secret) …", &kept[..kept.len() - length]);
                 }
             }
         }
-        error
+        text
+    }
+}
+
+/// Anything shorter would be found in every text.
+const SHORTEST_SECRET: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_taken_out_whole_or_cut() {
+        let redactor =
+            Redactor::new(["hunter2".into(), "sk-hunter2".into(), "abc".into(), "é-secret".into()]);
+        let check = |text: &str, clean: &str| assert_eq!(redactor.clean_text(text.to_owned()), clean);
+        check("the key hunter2 is wrong", "the key (secret) is wrong");
+        check("it is hunter2", "it is (secret)");
+        check("you said hunter …", "you said (secret) …");
+        check("you said é-sec …", "you said (secret) …");
+        check("nothing abc to hide, hunt", "nothing abc to hide, hunt");
     }
 }

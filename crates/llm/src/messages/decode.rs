@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::json::read_object;
 use crate::error::{ErrorKind, LlmError};
 use crate::event::StreamEvent;
 use crate::fold::Fold;
 use crate::sse;
-use crate::vocabulary::{ContentBlock, MessageResponse, StopReason, UsageUpdate};
+use crate::vocabulary::{ContentBlock, MessageResponse, OWN_FIELDS, StopReason, UsageUpdate};
 
 /// Reads one event of a stream; `None` for `[DONE]`, which this API does not send but gateways do.
 ///
@@ -36,15 +37,12 @@ pub fn decode_event(event: &sse::Event<'_>) -> Result<Option<StreamEvent>, LlmEr
     if let Some(delta) = decode_delta(&event.data) {
         return Ok(Some(delta));
     }
-    let fields = match serde_json::from_str(&event.data) {
-        Ok(Value::Object(fields)) => fields,
-        _ if event.data.trim() == "[DONE]" => return Ok(None),
-        _ if event.name == "error" => {
-            return Err(LlmError::new(ErrorKind::Server, beginning_of(&event.data)));
-        }
-        _ => return Err(protocol(format!("an event is not a JSON object: {}", beginning_of(&event.data)))),
-    };
-    decode_fields(&event.name, fields).map(Some)
+    match read_object("an event", &event.data) {
+        Ok(fields) => decode_fields(&event.name, fields).map(Some),
+        Err(_) if event.data.trim() == "[DONE]" => Ok(None),
+        Err(_) if event.name == "error" => Err(LlmError::new(ErrorKind::Server, beginning_of(&event.data))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads a body that is a whole answer, by way of the same fold as a stream.
@@ -53,10 +51,7 @@ pub fn decode_event(event: &sse::Event<'_>) -> Result<Option<StreamEvent>, LlmEr
 ///
 /// [`ErrorKind::Protocol`] if it is no answer, or the error that it reports in spite of its status.
 pub fn decode_body(body: &[u8]) -> Result<MessageResponse, LlmError> {
-    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else {
-        let start = beginning_of(&String::from_utf8_lossy(body));
-        return Err(protocol(format!("the body is not a JSON object: {start}")));
-    };
+    let mut fields = read_object("the body", &String::from_utf8_lossy(body))?;
     if is_error(&fields) {
         return Err(error_of_fields(fields));
     }
@@ -83,9 +78,10 @@ pub fn decode_body(body: &[u8]) -> Result<MessageResponse, LlmError> {
 
 /// The error that a body with an unsuccessful status reports, whatever shape it has.
 pub fn error_of_body(status: u16, body: &[u8]) -> LlmError {
-    let mut error = match serde_json::from_slice(body) {
-        Ok(Value::Object(fields)) => error_of_fields(fields),
-        _ => LlmError::new(ErrorKind::Server, beginning_of(&String::from_utf8_lossy(body))),
+    let body = String::from_utf8_lossy(body);
+    let mut error = match read_object("the body", &body) {
+        Ok(fields) => error_of_fields(fields),
+        Err(_) => LlmError::new(ErrorKind::Server, beginning_of(&body)),
     };
     error.kind = match ErrorKind::of_status(status) {
         ErrorKind::RateLimited if error.code.as_deref() == Some(SPENT) => ErrorKind::Billing,
@@ -158,6 +154,7 @@ fn decode_fields(name: &str, mut fields: Map<String, Value>) -> Result<StreamEve
         "message_delta" => Ok(message_delta(fields)),
         "message_stop" => Ok(StreamEvent::MessageStop),
         "ping" => Ok(StreamEvent::Ping),
+        _ if reports_error(&fields) => Err(error_of_fields(fields)),
         _ => Ok(StreamEvent::Unknown { kind, data: Value::Object(fields) }),
     }
 }
@@ -166,11 +163,8 @@ fn message_start(mut message: Map<String, Value>) -> Result<StreamEvent, LlmErro
     let id = take_text(&mut message, "id").unwrap_or_default();
     let model = take_text(&mut message, "model").unwrap_or_default();
     let (usage, service_tier) = take_usage(&mut message);
-    // The markers of the wire, what comes later in the stream, and what is empty at its start.
-    for name in ["type", "role", "content", "stop_reason", "stop_sequence"] {
-        message.remove(name);
-    }
-    Ok(StreamEvent::MessageStart { id, model, usage, service_tier, extra: without_nulls(message) })
+    let service_tier = service_tier.or_else(|| take_text(&mut message, "service_tier"));
+    Ok(StreamEvent::MessageStart { id, model, usage, service_tier, extra: further(message) })
 }
 
 fn block_start(index: u64, block: Value) -> Result<StreamEvent, LlmError> {
@@ -218,12 +212,11 @@ fn message_delta(mut fields: Map<String, Value>) -> StreamEvent {
         Some(Value::Object(delta)) => delta,
         _ => Map::new(),
     };
-    fields.remove("type");
     let stop_reason = take_stop_reason(&mut delta);
     let stop_sequence = take_text(&mut delta, "stop_sequence");
     // What a body has at its top level stands in the delta or beside it.
     delta.append(&mut fields);
-    StreamEvent::MessageDelta { stop_reason, stop_sequence, usage, service_tier, extra: without_nulls(delta) }
+    StreamEvent::MessageDelta { stop_reason, stop_sequence, usage, service_tier, extra: further(delta) }
 }
 
 /// Usage, and the service tier that this API reports within it.
@@ -232,7 +225,7 @@ fn take_usage(fields: &mut Map<String, Value>) -> (UsageUpdate, Option<String>) 
         return (UsageUpdate::default(), None);
     };
     let service_tier = take_text(&mut usage, "service_tier");
-    let mut take_count = |name| usage.remove(name).as_ref().and_then(Value::as_u64);
+    let mut take_count = |name| usage.remove(name).as_ref().and_then(count);
     let update = UsageUpdate {
         input_tokens: take_count("input_tokens"),
         output_tokens: take_count("output_tokens"),
@@ -254,21 +247,42 @@ fn take_text(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
     }
 }
 
+/// The fields of an answer that have no place of their own.
+fn further(mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.retain(|name, value| !value.is_null() && !OWN_FIELDS.contains(&name.as_str()));
+    fields
+}
+
 fn without_nulls(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields.retain(|_, value| !value.is_null());
     fields
 }
 
 fn index_of(kind: &str, fields: &Map<String, Value>) -> Result<u64, LlmError> {
-    fields.get("index").and_then(Value::as_u64).ok_or_else(|| protocol(format!("a {kind} has no index")))
+    fields.get("index").and_then(count).ok_or_else(|| protocol(format!("a {kind} has no index")))
+}
+
+/// A whole number, however it is spelled (`10`, `10.0`); nothing for any other value.
+fn count(value: &Value) -> Option<u64> {
+    let whole = |double: f64| (0.0..=9_007_199_254_740_992.0).contains(&double) && double.fract() == 0.0;
+    value.as_u64().or_else(|| {
+        let double = value.as_f64().filter(|double| whole(*double))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
+        Some(double as u64)
+    })
 }
 
 /// Whether an event or a body reports an error: by its type, or by nothing but a field of that name.
 fn is_error(fields: &Map<String, Value>) -> bool {
     match fields.get("type") {
         Some(kind) => kind == "error",
-        None => fields.get("error").is_some_and(|error| !error.is_null()),
+        None => reports_error(fields),
     }
+}
+
+fn reports_error(fields: &Map<String, Value>) -> bool {
+    let says_nothing = |error: &Value| matches!(error, Value::Null | Value::Bool(false)) || error == "";
+    fields.get("error").is_some_and(|error| !says_nothing(error))
 }
 
 /// The error in an object of the shape `{"error": {..}}`, `{"error": "text"}` or `{"code": .., "message": ..}`.
@@ -299,9 +313,9 @@ fn error_of_fields(mut fields: Map<String, Value>) -> LlmError {
     let message = take_text(&mut reported, "message")
         .unwrap_or_else(|| beginning_of(&Value::Object(reported).to_string()));
 
-    let mut error = LlmError::new(kind, message);
-    error.code = code;
-    error.request_id = request_id;
+    let mut error = LlmError::new(kind, start_of(&message, 2000));
+    error.code = code.map(|code| beginning_of(&code));
+    error.request_id = request_id.map(|id| beginning_of(&id));
     error
 }
 
@@ -322,17 +336,22 @@ fn kind_of_code(code: &str) -> Option<ErrorKind> {
     }
 }
 
-fn protocol(message: impl Into<String>) -> LlmError {
+pub(super) fn protocol(message: impl Into<String>) -> LlmError {
     LlmError::new(ErrorKind::Protocol, message)
 }
 
 /// Enough of a text to recognise it by.
-fn beginning_of(text: &str) -> String {
-    const ENOUGH: usize = 200;
-    let text = text.trim();
-    match text.char_indices().nth(ENOUGH) {
+pub(crate) fn beginning_of(text: &str) -> String {
+    match text.trim() {
+        "" => "nothing".to_owned(),
+        text => start_of(text, 200),
+    }
+}
+
+/// At most so many characters of a text by a server, since it is recorded and shown.
+fn start_of(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{} …", &text[..end]),
-        None if text.is_empty() => "nothing".to_owned(),
         None => text.to_owned(),
     }
 }

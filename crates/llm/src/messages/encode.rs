@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::error::{ErrorKind, LlmError};
-use crate::vocabulary::{Form, MessageRequest, Thinking, Tool, ToolChoice};
+use crate::error::LlmError;
+use crate::vocabulary::{Form, Message, MessageRequest, Thinking, ToolChoice};
 
 /// How the server shall answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub enum Mode {
 /// Writes a request as the body of `POST /v1/messages`.
 ///
 /// Messages are encoded once and copied from then on. `previous_response_id` is left out, since this API keeps no
-/// answers; so is empty text, which it rejects.
+/// answers. So is text that is empty or blank, and with it a message that holds nothing else: this API rejects both,
+/// though models answer so, and reads two messages of one role as one.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidRequest`] if a number of the request is not finite, or if an extra field would replace
-/// `messages` or `stream`.
+/// As [`MessageRequest::check`].
 ///
 /// # Examples
 ///
@@ -38,19 +38,23 @@ pub enum Mode {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn encode(request: &MessageRequest, mode: Mode) -> Result<Vec<u8>, LlmError> {
-    let fields = fields(request)?;
-    let size: usize = request.messages().iter().map(|message| message.messages_api().len() + 1).sum();
+    request.check()?;
+    let fields = fields(request);
+    let says_something = |message: &&Message| !message.content().is_empty_in(Form::MessagesApi);
+    let messages: Vec<&[u8]> =
+        request.messages().iter().filter(says_something).map(Message::messages_api).collect();
+    let size: usize = messages.iter().map(|message| message.len() + 1).sum();
     let mut body = Vec::with_capacity(size + 256);
 
     serde_json::to_writer(&mut body, &fields).expect("JSON values are JSON");
     // The object is left open for the messages, whose bytes are there already.
     body.pop();
     body.extend_from_slice(b",\"messages\":[");
-    for (position, message) in request.messages().iter().enumerate() {
+    for (position, message) in messages.into_iter().enumerate() {
         if position > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(message.messages_api());
+        body.extend_from_slice(message);
     }
     body.push(b']');
     if mode == Mode::Stream {
@@ -61,7 +65,7 @@ pub fn encode(request: &MessageRequest, mode: Mode) -> Result<Vec<u8>, LlmError>
 }
 
 /// Everything but the messages.
-fn fields(request: &MessageRequest) -> Result<Map<String, Value>, LlmError> {
+fn fields(request: &MessageRequest) -> Map<String, Value> {
     let settings = request.settings();
     let mut fields = Map::new();
     fields.insert("model".to_owned(), json!(settings.model));
@@ -70,15 +74,14 @@ fn fields(request: &MessageRequest) -> Result<Map<String, Value>, LlmError> {
         fields.insert("system".to_owned(), to_value(&settings.system.in_form(Form::MessagesApi)));
     }
     if !settings.tools.is_empty() {
-        fields.insert("tools".to_owned(), settings.tools.iter().map(tool).collect());
+        fields.insert("tools".to_owned(), settings.tools.iter().map(to_value).collect());
     }
     if let Some(choice) = tool_choice(settings.tool_choice.as_ref(), settings.serial_tool_calls) {
         fields.insert("tool_choice".to_owned(), choice);
     }
     for (name, number) in [("temperature", settings.temperature), ("top_p", settings.top_p)] {
         if let Some(number) = number {
-            let number = finite(name, number)?;
-            fields.insert(name.to_owned(), number);
+            fields.insert(name.to_owned(), json!(number));
         }
     }
     if let Some(top_k) = settings.top_k {
@@ -99,18 +102,8 @@ fn fields(request: &MessageRequest) -> Result<Map<String, Value>, LlmError> {
     if !settings.metadata.is_empty() {
         fields.insert("metadata".to_owned(), Value::Object(settings.metadata.clone()));
     }
-    for (name, value) in &settings.extra {
-        if ["messages", "stream"].contains(&name.as_str()) {
-            let message = format!("the extra field {name:?} is written by the client itself; leave it out");
-            return Err(LlmError::new(ErrorKind::InvalidRequest, message));
-        }
-        fields.insert(name.clone(), value.clone());
-    }
-    Ok(fields)
-}
-
-fn tool(tool: &Tool) -> Value {
-    to_value(tool)
+    fields.extend(settings.extra.clone());
+    fields
 }
 
 fn tool_choice(choice: Option<&ToolChoice>, serial: bool) -> Option<Value> {
@@ -148,13 +141,6 @@ fn output_config(effort: Option<&str>, schema: Option<&Value>) -> Option<Value> 
     (!config.is_empty()).then_some(Value::Object(config))
 }
 
-fn finite(name: &str, number: f64) -> Result<Value, LlmError> {
-    if number.is_finite() {
-        return Ok(json!(number));
-    }
-    Err(LlmError::new(ErrorKind::InvalidRequest, format!("{name} is {number}, which is not a JSON number")))
-}
-
 fn to_value(part: &impl Serialize) -> Value {
     serde_json::to_value(part).expect("texts and JSON values are JSON")
 }
@@ -162,7 +148,7 @@ fn to_value(part: &impl Serialize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vocabulary::{Content, ContentBlock, Message};
+    use crate::vocabulary::{Content, ContentBlock, Tool};
 
     fn encoded(request: &MessageRequest) -> Value {
         let whole: Value = serde_json::from_slice(&encode(request, Mode::Whole).unwrap()).unwrap();
@@ -256,15 +242,29 @@ mod tests {
     }
 
     #[test]
-    fn empty_text_is_never_encoded() {
+    fn empty_and_blank_text_is_never_encoded() {
         let call = ContentBlock::ToolUse { id: "1".into(), name: "look".into(), input: json!({}) };
-        let asked = Message::assistant_blocks([ContentBlock::text(""), call]);
-        let body = encoded(
-            &request().with_system("").push_message(asked).push_message(Message::tool_result("1", "")),
-        );
-        assert_eq!(body.get("system"), None);
-        assert_eq!(body["messages"][0]["content"].as_array().unwrap().len(), 1);
-        assert_eq!(body["messages"][1]["content"], json!([{ "type": "tool_result", "tool_use_id": "1" }]));
+        for nothing in ["", "\n\n"] {
+            let asked = Message::assistant_blocks([ContentBlock::text(nothing), call.clone()]);
+            let result = Message::tool_result("1", ContentBlock::text(nothing));
+            let system = ContentBlock::text(nothing);
+            let body = encoded(&request().with_system(system).push_message(asked).push_message(result));
+            assert_eq!(body.get("system"), None);
+            assert_eq!(body["messages"][0]["content"].as_array().unwrap().len(), 1);
+            assert_eq!(
+                body["messages"][1]["content"],
+                json!([{ "type": "tool_result", "tool_use_id": "1" }])
+            );
+        }
+    }
+
+    #[test]
+    fn a_message_that_says_nothing_is_left_out() {
+        let silent = [Message::assistant(""), Message::assistant_blocks(ContentBlock::text(" "))];
+        let said = [Message::user("Hi"), Message::user("Still there?")];
+        let full =
+            request().push_message(said[0].clone()).push_messages(silent).push_message(said[1].clone());
+        assert_eq!(encoded(&full), encoded(&request().push_messages(said)));
     }
 
     #[test]

@@ -4,7 +4,9 @@
 
 mod decode;
 mod encode;
+mod json;
 
+pub(crate) use decode::beginning_of;
 pub use decode::{decode_body, decode_event, error_of_body};
 pub use encode::{Mode, encode};
 

@@ -3,7 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
-use super::Content;
+use super::{Content, is_deeper};
 
 /// A block of content.
 ///
@@ -88,77 +88,116 @@ impl ContentBlock {
     /// Reads a block from its JSON form, and gives back the fields that the block itself has no place for.
     ///
     /// A known kind whose fields are not what they should be is kept whole, as a block of an unknown kind.
-    pub(crate) fn from_map(map: Map<String, Value>) -> (ContentBlock, Map<String, Value>) {
-        let mut rest = map.clone();
-        match ContentBlock::take_known(&mut rest) {
-            Some(block) => {
-                rest.retain(|_, value| !value.is_null());
-                (block, rest)
-            }
-            None => (ContentBlock::Other(map), Map::new()),
+    pub(crate) fn from_map(mut map: Map<String, Value>) -> (ContentBlock, Map<String, Value>) {
+        if !is_known(&map) {
+            return (ContentBlock::Other(map), Map::new());
         }
+        let block = take_known(&mut map);
+        map.retain(|_, value| !value.is_null());
+        (block, map)
     }
 
-    fn take_known(map: &mut Map<String, Value>) -> Option<ContentBlock> {
-        let kind = take_text(map, "type")?;
-        Some(match kind.as_str() {
-            "text" => ContentBlock::Text { text: take_text_or_empty(map, "text")? },
-            "thinking" => ContentBlock::Thinking {
-                thinking: take_text_or_empty(map, "thinking")?,
-                signature: take_text_or_empty(map, "signature")?,
-            },
-            "redacted_thinking" => ContentBlock::RedactedThinking { data: take_text(map, "data")? },
-            "tool_use" => tool_call(
-                take_text(map, "id")?,
-                take_text(map, "name")?,
-                map.remove("input").unwrap_or_default(),
-            ),
-            "invalid_tool_use" => ContentBlock::InvalidToolUse {
-                id: take_text(map, "id")?,
-                name: take_text(map, "name")?,
-                raw: take_text_or_empty(map, "raw")?,
-            },
-            "tool_result" => ContentBlock::ToolResult {
-                tool_use_id: take_text(map, "tool_use_id")?,
-                content: match map.remove("content") {
-                    None | Some(Value::Null) => Content::new(),
-                    Some(Value::String(text)) => Content::from(text),
-                    Some(blocks) => serde_json::from_value(blocks).ok()?,
-                },
-                is_error: match map.remove("is_error") {
-                    None | Some(Value::Null) => false,
-                    Some(flag) => flag.as_bool()?,
-                },
-            },
-            "image" => ContentBlock::Image { source: map.remove("source")? },
-            "document" => ContentBlock::Document { source: map.remove("source")? },
-            _ => return None,
-        })
+    /// The fields that the JSON form has for the block's own, beside `type`. Further fields have other names.
+    pub(crate) fn own_fields(&self) -> &'static [&'static str] {
+        match self {
+            ContentBlock::Text { .. } => &["text"],
+            ContentBlock::Thinking { .. } => &["thinking", "signature"],
+            ContentBlock::RedactedThinking { .. } => &["data"],
+            ContentBlock::ToolUse { .. } => &["id", "name", "input"],
+            // The last one stands in the form for the Messages API.
+            ContentBlock::InvalidToolUse { .. } => &["id", "name", "raw", "input"],
+            ContentBlock::ToolResult { .. } => &["tool_use_id", "content", "is_error"],
+            ContentBlock::Image { .. } | ContentBlock::Document { .. } => &["source"],
+            ContentBlock::Other(_) => &[],
+        }
     }
 }
 
-/// A call with these arguments, or an invalid one if they are not an object. No arguments at all are the empty object.
+/// Whether the block is of a known kind, and its fields are what they should be.
+fn is_known(map: &Map<String, Value>) -> bool {
+    let text = |name| map.get(name).is_some_and(Value::is_string);
+    let text_or_nothing = |name| map.get(name).is_none_or(|value| value.is_string() || value.is_null());
+    match map.get("type").and_then(Value::as_str) {
+        Some("text") => text_or_nothing("text"),
+        Some("thinking") => text_or_nothing("thinking") && text_or_nothing("signature"),
+        Some("redacted_thinking") => text("data"),
+        Some("tool_use") => text("id") && text("name"),
+        Some("invalid_tool_use") => text("id") && text("name") && text_or_nothing("raw"),
+        Some("tool_result") => {
+            let content = map.get("content").is_none_or(|content| match content {
+                Value::Array(blocks) => blocks.iter().all(Value::is_object),
+                other => other.is_string() || other.is_null(),
+            });
+            let flag = map.get("is_error").is_none_or(|flag| flag.is_boolean() || flag.is_null());
+            text("tool_use_id") && content && flag
+        }
+        Some("image" | "document") => map.contains_key("source"),
+        _ => false,
+    }
+}
+
+/// Takes the fields of a known block out of its JSON form.
+fn take_known(map: &mut Map<String, Value>) -> ContentBlock {
+    let kind = take_text(map, "type");
+    match kind.as_str() {
+        "text" => ContentBlock::Text { text: take_text(map, "text") },
+        "thinking" => ContentBlock::Thinking {
+            thinking: take_text(map, "thinking"),
+            signature: take_text(map, "signature"),
+        },
+        "redacted_thinking" => ContentBlock::RedactedThinking { data: take_text(map, "data") },
+        "tool_use" => {
+            let input = map.remove("input").unwrap_or_default();
+            tool_call(take_text(map, "id"), take_text(map, "name"), input)
+        }
+        "invalid_tool_use" => ContentBlock::InvalidToolUse {
+            id: take_text(map, "id"),
+            name: take_text(map, "name"),
+            raw: take_text(map, "raw"),
+        },
+        "tool_result" => ContentBlock::ToolResult {
+            tool_use_id: take_text(map, "tool_use_id"),
+            content: content_of(map.remove("content").unwrap_or_default()),
+            is_error: map.remove("is_error").as_ref().and_then(Value::as_bool).unwrap_or_default(),
+        },
+        "image" => ContentBlock::Image { source: map.remove("source").unwrap_or_default() },
+        _ => ContentBlock::Document { source: map.remove("source").unwrap_or_default() },
+    }
+}
+
+/// A call with these arguments, or an invalid one if they are no object or nest too deep to be recorded. No arguments
+/// at all are the empty object.
 pub(crate) fn tool_call(id: String, name: String, input: Value) -> ContentBlock {
     match input {
-        Value::Object(_) => ContentBlock::ToolUse { id, name, input },
         Value::Null => ContentBlock::ToolUse { id, name, input: Value::Object(Map::new()) },
+        Value::Object(_) if !is_deeper(&input, DEEPEST_ARGUMENTS) => {
+            ContentBlock::ToolUse { id, name, input }
+        }
         other => ContentBlock::InvalidToolUse { id, name, raw: other.to_string() },
     }
 }
 
-fn take_text(map: &mut Map<String, Value>, name: &str) -> Option<String> {
-    match map.remove(name)? {
-        Value::String(text) => Some(text),
-        _ => None,
+fn take_text(map: &mut Map<String, Value>, name: &str) -> String {
+    match map.remove(name) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
     }
 }
 
-fn take_text_or_empty(map: &mut Map<String, Value>, name: &str) -> Option<String> {
-    match map.remove(name) {
-        None | Some(Value::Null) => Some(String::new()),
-        Some(Value::String(text)) => Some(text),
-        Some(_) => None,
+fn content_of(value: Value) -> Content {
+    let mut content = Content::new();
+    match value {
+        Value::String(text) => content = Content::from(text),
+        Value::Array(blocks) => {
+            for block in blocks {
+                if let Value::Object(fields) = block {
+                    content.push_map(fields);
+                }
+            }
+        }
+        _ => {}
     }
+    content
 }
 
 /// In which form a block is written.
@@ -175,6 +214,15 @@ pub(crate) struct BlockForm<'a> {
     pub(crate) block: &'a ContentBlock,
     pub(crate) extra: Option<&'a Map<String, Value>>,
     pub(crate) form: Form,
+}
+
+impl BlockForm<'_> {
+    pub(crate) fn to_map(&self) -> Map<String, Value> {
+        match serde_json::to_value(self).expect("texts and JSON values are JSON") {
+            Value::Object(fields) => fields,
+            other => unreachable!("a block is an object, not {other}"),
+        }
+    }
 }
 
 impl Serialize for BlockForm<'_> {
@@ -250,3 +298,7 @@ impl Serialize for BlockForm<'_> {
         map.end()
     }
 }
+
+/// How many levels of arrays and objects a call's arguments may have. Readers of JSON stop at some depth (`serde_json`
+/// at 128), and what cannot be read again must not be recorded; this leaves room for what a call is put into.
+const DEEPEST_ARGUMENTS: usize = 100;

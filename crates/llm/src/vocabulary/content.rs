@@ -13,7 +13,7 @@ use super::{BlockForm, ContentBlock, Form};
 /// Blocks in order; reads like a slice of [`ContentBlock`].
 ///
 /// A block may have fields that this version has no place for (`citations`, `cache_control`). They are kept beside
-/// the block, recorded with it and sent back with it.
+/// the block, recorded with it and sent back with it. Text that is empty makes no block.
 ///
 /// # Recorded form
 ///
@@ -52,11 +52,16 @@ impl Content {
         self
     }
 
-    /// Adds a field that [`ContentBlock`] has no place for to the last block; without a block it does nothing.
+    /// Sets a field of the last block's JSON form, mostly one that [`ContentBlock`] has no place for; `null` takes it
+    /// away from a block of a known kind. Without a block it does nothing.
     #[must_use]
     pub fn with_extra(mut self, name: impl Into<String>, value: Value) -> Content {
-        if let Some(last) = self.blocks.len().checked_sub(1) {
-            self.extra.entry(last).or_default().insert(name.into(), value);
+        if let Some(block) = self.blocks.pop() {
+            let extra = self.extra.remove(&self.blocks.len());
+            let form = BlockForm { block: &block, extra: extra.as_ref(), form: Form::Recorded };
+            let mut fields = form.to_map();
+            fields.insert(name.into(), value);
+            self.push_map(fields);
         }
         self
     }
@@ -75,11 +80,23 @@ impl Content {
         texts.collect()
     }
 
-    pub(crate) fn push(&mut self, block: ContentBlock, extra: Map<String, Value>) {
+    /// Adds a block with its further fields; of them, those that the block itself has a place for are dropped.
+    pub(crate) fn push(&mut self, mut block: ContentBlock, mut extra: Map<String, Value>) {
+        if let ContentBlock::Other(fields) = &mut block {
+            fields.append(&mut extra);
+        }
+        let own = block.own_fields();
+        extra.retain(|name, _| name != "type" && !own.contains(&name.as_str()));
         if !extra.is_empty() {
             self.extra.insert(self.blocks.len(), extra);
         }
         self.blocks.push(block);
+    }
+
+    /// Adds a block in its JSON form.
+    pub(crate) fn push_map(&mut self, fields: Map<String, Value>) {
+        let (block, extra) = ContentBlock::from_map(fields);
+        self.push(block, extra);
     }
 
     pub(crate) fn last_mut(&mut self) -> Option<&mut ContentBlock> {
@@ -133,7 +150,7 @@ impl From<ContentBlock> for Content {
 
 impl From<String> for Content {
     fn from(text: String) -> Content {
-        Content::from(ContentBlock::Text { text })
+        if text.is_empty() { Content::new() } else { Content::from(ContentBlock::Text { text }) }
     }
 }
 
@@ -177,9 +194,8 @@ impl<'de> Deserialize<'de> for Content {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Content, A::Error> {
                 let mut content = Content::new();
-                while let Some(map) = blocks.next_element()? {
-                    let (block, extra) = ContentBlock::from_map(map);
-                    content.push(block, extra);
+                while let Some(fields) = blocks.next_element()? {
+                    content.push_map(fields);
                 }
                 Ok(content)
             }
@@ -207,7 +223,7 @@ impl Serialize for ContentForm<'_> {
     }
 }
 
-/// The Messages API rejects a text block without text.
+/// The Messages API rejects a text block that is empty or blank.
 fn is_left_out(block: &ContentBlock, form: Form) -> bool {
-    form == Form::MessagesApi && matches!(block, ContentBlock::Text { text } if text.is_empty())
+    form == Form::MessagesApi && matches!(block, ContentBlock::Text { text } if text.trim().is_empty())
 }

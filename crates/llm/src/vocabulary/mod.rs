@@ -20,8 +20,10 @@ pub use tool::{Tool, ToolChoice};
 pub use usage::{Usage, UsageUpdate};
 
 pub(crate) use block::{BlockForm, Form, tool_call};
+pub(crate) use response::OWN_FIELDS;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer};
+use serde_json::{Map, Value};
 
 /// Reads `null` as if the field were absent.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -32,6 +34,35 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// Reads empty text as if it were absent.
+pub(crate) fn no_empty_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty()))
+}
+
+pub(crate) fn is_nothing(text: &Option<String>) -> bool {
+    text.as_deref().is_none_or(str::is_empty)
+}
+
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// Writes further fields beside our own. One with the name of an own field is left out: it would stand there twice, and
+/// nothing could read that again.
+pub(crate) fn without_own<S: Serializer>(
+    fields: &Map<String, Value>,
+    own: &[&str],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().filter(|(name, _)| !own.contains(&name.as_str())))
+}
+
+/// Whether arrays and objects stand inside each other over more than so many levels.
+pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
+    let below = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(below),
+        Value::Object(fields) => levels == 0 || fields.values().any(below),
+        _ => false,
+    }
 }

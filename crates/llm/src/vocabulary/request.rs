@@ -7,7 +7,8 @@ use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Content, Message, Tool, ToolChoice, is_default, null_as_default};
+use super::{Content, Message, Tool, ToolChoice, is_default, is_nothing, no_empty_text, null_as_default};
+use crate::error::{ErrorKind, LlmError};
 use crate::hash;
 
 /// What a model is asked: the conversation so far, and how to answer it.
@@ -61,13 +62,13 @@ pub(crate) struct Rest {
     pub(crate) stop_sequences: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) thinking: Option<Thinking>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "no_empty_text", skip_serializing_if = "is_nothing")]
     pub(crate) effort: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output_schema: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "no_empty_text", skip_serializing_if = "is_nothing")]
     pub(crate) service_tier: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "no_empty_text", skip_serializing_if = "is_nothing")]
     pub(crate) previous_response_id: Option<String>,
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
     pub(crate) metadata: Map<String, Value>,
@@ -166,7 +167,7 @@ impl MessageRequest {
         self.with(|rest| rest.serial_tool_calls = true)
     }
 
-    /// How freely the model chooses its words. NaN and the infinities are refused when the request is encoded.
+    /// How freely the model chooses its words.
     #[must_use]
     pub fn with_temperature(self, temperature: f64) -> MessageRequest {
         self.with(|rest| rest.temperature = Some(temperature))
@@ -204,20 +205,20 @@ impl MessageRequest {
     #[must_use]
     pub fn with_effort(self, effort: impl Into<String>) -> MessageRequest {
         let effort = effort.into();
-        self.with(|rest| rest.effort = Some(effort))
+        self.with(|rest| rest.effort = unless_empty(effort))
     }
 
     /// The JSON Schema that the answer's text must satisfy.
     #[must_use]
     pub fn with_output_schema(self, schema: Value) -> MessageRequest {
-        self.with(|rest| rest.output_schema = Some(schema))
+        self.with(|rest| rest.output_schema = Some(schema).filter(|schema| !schema.is_null()))
     }
 
     /// The service tier to be served by, in the server's words.
     #[must_use]
     pub fn with_service_tier(self, tier: impl Into<String>) -> MessageRequest {
         let tier = tier.into();
-        self.with(|rest| rest.service_tier = Some(tier))
+        self.with(|rest| rest.service_tier = unless_empty(tier))
     }
 
     /// The answer that this request continues, for a server that keeps answers. The Messages API keeps none, and its
@@ -225,7 +226,7 @@ impl MessageRequest {
     #[must_use]
     pub fn with_previous_response_id(self, id: impl Into<String>) -> MessageRequest {
         let id = id.into();
-        self.with(|rest| rest.previous_response_id = Some(id))
+        self.with(|rest| rest.previous_response_id = unless_empty(id))
     }
 
     /// A note for the server's own records (`user_id`, say).
@@ -281,6 +282,38 @@ impl MessageRequest {
         &self.messages
     }
 
+    /// Whether the request is one that can be recorded and sent; asked before either is done.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidRequest`] for a number that is NaN or infinite, which JSON cannot hold, and for an extra
+    /// field that would replace what every client writes itself (`messages`, `stream`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_llm::MessageRequest;
+    ///
+    /// let error = MessageRequest::new("some-model", 256).with_temperature(f64::NAN).check().unwrap_err();
+    /// assert!(error.message.contains("temperature is NaN"));
+    /// ```
+    pub fn check(&self) -> Result<(), LlmError> {
+        let invalid = |message| Err(LlmError::new(ErrorKind::InvalidRequest, message));
+        for (name, number) in [("temperature", self.rest.temperature), ("top_p", self.rest.top_p)] {
+            if let Some(number) = number.filter(|number| !number.is_finite()) {
+                return invalid(format!(
+                    "{name} is {number}, which is not a JSON number; give it a finite one"
+                ));
+            }
+        }
+        if let Some(name) = ["messages", "stream"].iter().find(|name| self.rest.extra.contains_key(**name)) {
+            return invalid(format!(
+                "the extra field {name:?} is written by the client itself; leave it out"
+            ));
+        }
+        Ok(())
+    }
+
     /// The identity of what is asked, whatever way it travels. The [`hash`](crate::hash) module specifies it.
     pub fn hash(&self) -> Digest {
         hash::request(self.rest(), self.conversation)
@@ -294,6 +327,11 @@ impl MessageRequest {
         change(Arc::make_mut(&mut self.rest));
         self
     }
+}
+
+/// Empty text says as much as none.
+fn unless_empty(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Whether and how much a model thinks before it answers.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Content, ContentBlock, Message, Usage, is_default, null_as_default};
+use super::{Content, ContentBlock, Message, Usage, is_default, null_as_default, without_own};
 
 /// An answer, whole. How it came is no part of it: one answer is the same whether it was streamed or not.
 ///
@@ -32,7 +32,7 @@ pub struct MessageResponse {
     /// The model that answered.
     pub model: String,
     /// What it answered.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub content: Content,
     /// Why it stopped.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
@@ -46,8 +46,8 @@ pub struct MessageResponse {
     /// The service tier that really served it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<String>,
-    /// Further fields, as they came.
-    #[serde(flatten)]
+    /// Further fields, as they came. One with the name of a field above is not recorded.
+    #[serde(flatten, serialize_with = "further")]
     pub extra: Map<String, Value>,
 }
 
@@ -92,6 +92,14 @@ impl MessageResponse {
     pub fn to_message(&self) -> Message {
         Message::assistant_blocks(self.content.clone())
     }
+}
+
+/// The fields that have their own place in an answer, and the wire's markers.
+pub(crate) const OWN_FIELDS: [&str; 9] =
+    ["type", "role", "id", "model", "content", "stop_reason", "stop_sequence", "usage", "service_tier"];
+
+fn further<S: Serializer>(extra: &Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    without_own(extra, &OWN_FIELDS, serializer)
 }
 
 /// Why a model stopped.

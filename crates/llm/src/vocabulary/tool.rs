@@ -1,9 +1,9 @@
 //! What the model may call, and whether it must.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{is_default, null_as_default};
+use super::{is_default, is_nothing, no_empty_text, null_as_default, without_own};
 
 /// A tool that the model may ask for.
 ///
@@ -23,7 +23,7 @@ pub struct Tool {
     /// The name by which the model calls it.
     pub name: String,
     /// Tells the model what it does and when to use it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "no_empty_text", skip_serializing_if = "is_nothing")]
     pub description: Option<String>,
     /// The JSON Schema of its arguments; `null` for a tool that the server runs.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -31,8 +31,9 @@ pub struct Tool {
     /// Whether the server must hold the model to the schema.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
     pub strict: bool,
-    /// Further fields, sent as they are (`cache_control`, or the `type` of a tool that the server runs).
-    #[serde(flatten)]
+    /// Further fields, sent as they are (`cache_control`, or the `type` of a tool that the server runs). One with the
+    /// name of a field above is not.
+    #[serde(flatten, serialize_with = "further")]
     pub extra: Map<String, Value>,
 }
 
@@ -50,7 +51,7 @@ impl Tool {
     /// Tells the model what the tool does and when to use it.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Tool {
-        self.description = Some(description.into());
+        self.description = Some(description.into()).filter(|text| !text.is_empty());
         self
     }
 
@@ -67,6 +68,10 @@ impl Tool {
         self.extra.insert(name.into(), value);
         self
     }
+}
+
+fn further<S: Serializer>(extra: &Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    without_own(extra, &["name", "description", "input_schema", "strict"], serializer)
 }
 
 /// Whether the model must call a tool.

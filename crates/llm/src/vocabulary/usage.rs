@@ -1,9 +1,9 @@
 //! What a call cost, in tokens.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{is_default, null_as_default};
+use super::{is_default, null_as_default, without_own};
 
 /// Tokens that a call used, in buckets that do not overlap.
 ///
@@ -29,8 +29,8 @@ pub struct Usage {
     /// Input tokens written to the server's cache.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
     pub cache_creation_input_tokens: u64,
-    /// What else the server says of the cost, as it came.
-    #[serde(flatten)]
+    /// What else the server says of the cost, as it came. A field with the name of one above is not recorded.
+    #[serde(flatten, serialize_with = "further")]
     pub extra: Map<String, Value>,
 }
 
@@ -52,10 +52,15 @@ impl Usage {
         overwrite(&mut self.output_tokens, update.output_tokens);
         overwrite(&mut self.cache_read_input_tokens, update.cache_read_input_tokens);
         overwrite(&mut self.cache_creation_input_tokens, update.cache_creation_input_tokens);
-        for (name, value) in update.extra.iter().filter(|(_, value)| !value.is_null()) {
+        let further = |(name, value): &(&String, &Value)| !value.is_null() && !OWN.contains(&name.as_str());
+        for (name, value) in update.extra.iter().filter(further) {
             self.extra.insert(name.clone(), value.clone());
         }
     }
+}
+
+fn further<S: Serializer>(extra: &Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    without_own(extra, &OWN, serializer)
 }
 
 fn overwrite(count: &mut u64, stated: Option<u64>) {
@@ -90,6 +95,9 @@ impl From<Usage> for UsageUpdate {
         }
     }
 }
+
+const OWN: [&str; 4] =
+    ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
 
 #[cfg(test)]
 mod tests {

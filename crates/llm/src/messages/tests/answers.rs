@@ -3,7 +3,7 @@
 use super::*;
 
 /// A stream and a body of the same answer are the same answer.
-fn check_equal(events: &[Value], body: Value) -> MessageResponse {
+pub(super) fn check_equal(events: &[Value], body: Value) -> MessageResponse {
     let streamed = check(events).unwrap();
     let whole = decode_body(body.to_string().as_bytes()).unwrap();
     assert_eq!(streamed, whole);
@@ -128,6 +128,23 @@ fn usage_is_cumulative_and_never_added() {
     assert_eq!(response.stop_reason, StopReason::EndTurn);
 }
 
+/// As the real service was seen to send it.
+#[test]
+fn an_update_overwrites_each_field_it_states_also_those_of_the_cache() {
+    let mut begin = start();
+    begin["message"]["usage"] = json!({ "input_tokens": 2, "cache_creation_input_tokens": 47119,
+        "cache_read_input_tokens": 0, "output_tokens": 4,
+        "cache_creation": { "ephemeral_5m_input_tokens": 1 }, "inference_geo": "us" });
+    let grown = json!({ "input_tokens": 10682, "cache_creation_input_tokens": 47119, "output_tokens": 64,
+        "cache_creation": { "ephemeral_1h_input_tokens": 47119 }, "output_tokens_details": { "thinking_tokens": 3 } });
+    let end = json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" }, "usage": grown });
+    let usage = check(&[begin, end, stop()]).unwrap().usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (10682, 64));
+    assert_eq!((usage.cache_creation_input_tokens, usage.total_input_tokens()), (47119, 57801));
+    assert_eq!(usage.extra["cache_creation"], json!({ "ephemeral_1h_input_tokens": 47119 }));
+    assert_eq!((&usage.extra["inference_geo"], usage.extra.len()), (&json!("us"), 3));
+}
+
 #[test]
 fn a_stream_without_usage_costs_nothing_that_is_known() {
     let mut begin = start();
@@ -148,6 +165,60 @@ fn thoughts_that_are_kept_back_still_carry_their_signature() {
     ];
     let thought = ContentBlock::Thinking { thinking: String::new(), signature: "c2ln".into() };
     assert_eq!(check(&events).unwrap(), answer(thought, StopReason::EndTurn));
+}
+
+#[test]
+fn a_signature_is_set_and_thoughts_are_added() {
+    let events = [
+        start(),
+        open(0, json!({ "type": "thinking", "thinking": "", "signature": "draft" })),
+        delta(0, json!({ "type": "thinking_delta", "thinking": "a" })),
+        delta(0, json!({ "type": "thinking_delta", "thinking": "b" })),
+        delta(0, json!({ "type": "signature_delta", "signature": "c2ln" })),
+        close(0),
+        ended("end_turn"),
+        stop(),
+    ];
+    let thought = ContentBlock::Thinking { thinking: "ab".into(), signature: "c2ln".into() };
+    assert_eq!(check(&events).unwrap(), answer(thought, StopReason::EndTurn));
+}
+
+#[test]
+fn blocks_that_come_whole_are_kept_whole() {
+    let blocks = [
+        json!({ "type": "redacted_thinking", "data": "b3Bh" }),
+        json!({ "type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{ "url": "u", "age": null }] }),
+        json!({ "type": "code_execution_tool_result", "tool_use_id": "srv_2", "content": { "return_code": 0 } }),
+        json!({ "type": "mcp_tool_use", "id": "mcp_1", "name": "n", "server_name": "s", "input": { "a": 1 } }),
+        json!({ "type": "mcp_tool_result", "tool_use_id": "mcp_1", "is_error": false, "content": [] }),
+        json!({ "type": "container_upload", "file_id": "file_1" }),
+        json!({ "type": "fallback" }),
+    ];
+    let streamed = (0..).zip(&blocks).flat_map(|(index, block)| [open(index, block.clone()), close(index)]);
+    let events: Vec<Value> =
+        [start()].into_iter().chain(streamed).chain([ended("pause_turn"), stop()]).collect();
+    let body = json!({ "id": "msg_1", "model": "some-model", "content": blocks, "stop_reason": "pause_turn",
+                       "usage": { "input_tokens": 10, "output_tokens": 5 } });
+    let response = check_equal(&events, body);
+    let sent: Value = serde_json::from_slice(response.to_message().messages_api()).unwrap();
+    assert_eq!(sent["content"], json!(blocks), "and go back to the server as they came");
+}
+
+#[test]
+fn pings_and_unknown_events_may_stand_anywhere() {
+    let events = [
+        start(),
+        open(0, json!({ "type": "text", "text": "" })),
+        text(0, "a"),
+        text(0, "b"),
+        close(0),
+        ended("end_turn"),
+    ];
+    for at in 0..=events.len() {
+        let noise = [json!({ "type": "ping" }), json!({ "type": "brand_new", "index": 0, "error": null })];
+        let noisy = [&events[..at], &noise, &events[at..], &[stop()]].concat();
+        assert_eq!(check(&noisy).unwrap(), answer("ab", StopReason::EndTurn), "at {at}");
+    }
 }
 
 #[test]

@@ -141,6 +141,40 @@ fn the_code_of_an_error_is_its_most_telling_name() {
 }
 
 #[test]
+fn an_error_in_an_event_of_an_unknown_kind_is_one() {
+    let event = json!({ "type": "exception", "error": { "type": "overloaded_error", "message": "m" } });
+    let error = check(&[start(), event]).unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Overloaded, "m"));
+}
+
+#[test]
+fn each_type_and_each_status_of_the_api_has_its_kind() {
+    let kinds = [
+        (400, "invalid_request_error", ErrorKind::InvalidRequest),
+        (401, "authentication_error", ErrorKind::Authentication),
+        (402, "billing_error", ErrorKind::Billing),
+        (403, "permission_error", ErrorKind::Authentication),
+        (404, "not_found_error", ErrorKind::InvalidRequest),
+        (409, "conflict_error", ErrorKind::InvalidRequest),
+        (413, "request_too_large", ErrorKind::InvalidRequest),
+        (429, "rate_limit_error", ErrorKind::RateLimited),
+        (500, "api_error", ErrorKind::Server),
+        (504, "timeout_error", ErrorKind::Server),
+        (529, "overloaded_error", ErrorKind::Overloaded),
+    ];
+    for (status, name, kind) in kinds {
+        let report = json!({ "type": "error", "error": { "type": name, "message": "m" } });
+        assert_eq!(check(&[start(), report.clone()]).unwrap_err().kind, kind, "{name} in a stream");
+        let error = error_of_body(status, report.to_string().as_bytes());
+        assert_eq!((error.kind, error.code.as_deref()), (kind, Some(name)));
+        // A proxy in between speaks HTML; the status is still true.
+        assert_eq!(error_of_body(status, b"<html>").kind, kind, "{status}");
+    }
+    let new = json!({ "type": "error", "error": { "type": "brand_new_error", "message": "m" } });
+    assert_eq!(check(&[start(), new]).unwrap_err().kind, ErrorKind::Server);
+}
+
+#[test]
 fn an_error_event_that_is_only_text_is_shown() {
     let error = check_end("event: error\ndata: upstream died\n\n", End::Clean).unwrap_err();
     assert_eq!(error.message, "upstream died");

@@ -2,6 +2,7 @@
 
 mod answers;
 mod errors;
+mod hostile;
 mod properties;
 
 use serde_json::{Value, json};

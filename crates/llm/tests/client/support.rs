@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use relight_llm::{Client, Config, LlmError, Message, MessageRequest, MessageStream};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -15,6 +18,10 @@ pub(crate) enum Script {
     SayAndWait(String),
     /// Like [`Script::SayAndWait`], and tells when the client hung up.
     SayAndReport(String, oneshot::Sender<()>),
+    /// Sends this and resets the connection.
+    SayAndReset(String),
+    /// Sends the first text, then the second one again and again, one each so often, until the client hangs up.
+    Repeat(String, String, Duration),
 }
 
 /// A running server; it stops with the test's runtime.
@@ -26,7 +33,7 @@ pub(crate) struct Server {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) head: String,
-    pub(crate) body: serde_json::Value,
+    pub(crate) body: Value,
 }
 
 impl Request {
@@ -101,6 +108,22 @@ async fn serve(mut socket: TcpStream, script: Script, seen: Arc<Mutex<Vec<Reques
         }
         Script::SayAndWait(text) => (text, None),
         Script::SayAndReport(text, report) => (text, Some(report)),
+        Script::SayAndReset(text) => {
+            socket.write_all(text.as_bytes()).await.unwrap();
+            socket.set_zero_linger().unwrap();
+            return;
+        }
+        Script::Repeat(first, piece, pause) => {
+            let mut said = socket.write_all(first.as_bytes()).await;
+            while said.is_ok() {
+                said = socket.write_all(piece.as_bytes()).await;
+                match pause {
+                    Duration::ZERO => tokio::task::yield_now().await,
+                    pause => tokio::time::sleep(pause).await,
+                }
+            }
+            return;
+        }
     };
     socket.write_all(text.as_bytes()).await.unwrap();
     let mut rest = Vec::new();
@@ -123,7 +146,7 @@ async fn read_request(socket: &mut TcpStream) -> Option<Request> {
         }
     };
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-    let mut request = Request { head, body: serde_json::Value::Null };
+    let mut request = Request { head, body: Value::Null };
     let length: usize = request.header("content-length")[0].parse().unwrap();
     while bytes.len() < end + length {
         assert_ne!(socket.read_buf(&mut bytes).await.unwrap(), 0, "the client hung up early");
@@ -139,9 +162,78 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Strin
 }
 
 /// A stream of events.
-pub(crate) fn events(events: &[serde_json::Value]) -> String {
-    let frame = |event: &serde_json::Value| {
-        format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
-    };
+pub(crate) fn events(events: &[Value]) -> String {
+    let frame =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
     events.iter().map(frame).collect()
+}
+
+pub(crate) fn config(server: &Server) -> Config {
+    Config::new().with_base_url(&server.url).with_max_retries(0)
+}
+
+pub(crate) fn client(server: &Server) -> Client {
+    Client::new(config(server)).unwrap()
+}
+
+pub(crate) fn request() -> MessageRequest {
+    MessageRequest::new("some-model", 256).push_message(Message::user("Hi"))
+}
+
+pub(crate) fn start() -> Value {
+    json!({ "type": "message_start", "message": { "id": "msg_1", "type": "message", "role": "assistant",
+        "model": "some-model", "content": [], "stop_reason": null, "stop_sequence": null,
+        "usage": { "input_tokens": 10, "output_tokens": 1 } } })
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": text } })
+}
+
+pub(crate) fn begun() -> Vec<Value> {
+    vec![
+        start(),
+        json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } }),
+        text("Hel"),
+    ]
+}
+
+pub(crate) fn whole() -> Vec<Value> {
+    let end = [
+        text("lo"),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn", "stop_sequence": null },
+                "usage": { "output_tokens": 5 } }),
+        json!({ "type": "message_stop" }),
+    ];
+    [begun(), end.to_vec()].concat()
+}
+
+pub(crate) fn body() -> Value {
+    json!({ "id": "msg_1", "role": "assistant", "model": "some-model",
+            "content": [{ "type": "text", "text": "Hello" }], "stop_reason": "end_turn",
+            "usage": { "input_tokens": 10, "output_tokens": 5 } })
+}
+
+pub(crate) fn say(status: u16, headers: &[(&str, &str)], body: impl ToString) -> Script {
+    Script::Say(answer(status, headers, &body.to_string()))
+}
+
+pub(crate) fn overloaded() -> Value {
+    json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } })
+}
+
+/// The texts that came, and how it ended.
+pub(crate) async fn read(mut stream: MessageStream) -> (String, Option<LlmError>) {
+    let mut text = String::new();
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(event) => text.push_str(event.text().unwrap_or_default()),
+            Err(error) => {
+                assert!(stream.next().await.is_none(), "nothing comes after an error");
+                return (text, Some(error));
+            }
+        }
+    }
+    (text, None)
 }
