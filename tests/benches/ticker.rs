@@ -3,7 +3,7 @@
 //! `cargo bench -p relight-tests --bench ticker` reports how late a task is woken that wants to run every
 //! millisecond: on an idle runtime, beside runs in memory (what the runs' own work costs), and beside runs in a file.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use relight_core::Effect;
@@ -12,7 +12,7 @@ use relight_store::{EventStore, MemoryStore, RunQuery, SqliteStore};
 use serde_json::{Value, json};
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 const RUNS: usize = 64;
@@ -45,7 +45,7 @@ async fn report(name: &str, store: Option<Arc<dyn EventStore>>) {
         }
     }
     let mut lags = match store {
-        None => lags_until(sleep(Duration::from_secs(2))).await,
+        None => lags_until(timeout(Duration::from_secs(2), pending::<()>())).await,
         Some(_) => lags_until(runs.join_all()).await,
     };
     let appends = match store {

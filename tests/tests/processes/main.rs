@@ -4,13 +4,14 @@
 
 mod agent;
 mod binary;
+mod blocking;
 mod child;
 mod crowd;
 mod damage;
 mod driver;
 mod full_disk;
 mod kills;
-mod lock;
+
 mod protocol;
 mod random;
 mod random_kills;
