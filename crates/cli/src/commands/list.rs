@@ -7,14 +7,14 @@ use relight::{
 };
 use serde_json::json;
 
-use super::{log, run::Label};
+use super::{
+    log::{self, Fault, Tally},
+    run::Label,
+};
 use crate::{
     exit::Exit,
     failure::Failure,
-    output::{
-        self, style,
-        text::{count, one_line},
-    },
+    output::{self, style, text::one_line},
     store::{self, Pages},
 };
 
@@ -71,27 +71,20 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
         let mut rows = Vec::new();
         for run in page.items.into_iter().take(seen.left) {
             seen.left -= 1;
-            let damage = if args.verify { damage_of(store.as_ref(), &run).await? } else { None };
-            rows.push(Row::Run { run: Box::new(run), damage });
+            let fault = if args.verify { fault_of(store.as_ref(), &run).await? } else { None };
+            rows.push(Row::Run { run: Box::new(run), fault });
         }
         rows.extend(page.damaged.into_iter().map(Row::Unreadable));
-        seen.damaged += rows.iter().filter(|row| row.is_damaged()).count() as u64;
+        for row in &rows {
+            seen.tally.add(row.fault().as_ref());
+        }
         if args.json {
             rows.iter().try_for_each(|row| row.print_json(args.verify))?
         } else {
             table(&mut seen, &rows)?
         }
     }
-    match seen.damaged {
-        0 => Ok(Exit::Ok),
-        damaged => {
-            let message = format!(
-                "{} damaged; the others can be used, and `relight verify RUN` says more",
-                is(damaged)
-            );
-            Err(Failure::new(Exit::Damaged, message))
-        }
-    }
+    seen.tally.into_result()
 }
 
 #[derive(Default)]
@@ -99,36 +92,39 @@ struct Seen {
     /// The width of the column of statuses; zero before the head is printed.
     status_width: usize,
     left: usize,
-    damaged: u64,
+    tally: Tally,
 }
 
 /// What is wrong with a run's log.
-async fn damage_of(store: &dyn EventStore, run: &RunSummary) -> Result<Option<String>, Failure> {
+async fn fault_of(store: &dyn EventStore, run: &RunSummary) -> Result<Option<Fault>, Failure> {
     match log::read(store, run.run_id).await {
-        Ok(log) => Ok(log.damage.map(|damage| damage.to_string())),
+        Ok(log) => Ok(log.fault()),
         // The list knows the run, but its log has no head.
-        Err(failure) if failure.exit == Exit::NoSuchRun => Ok(Some("its log is gone".to_owned())),
+        Err(failure) if failure.exit == Exit::NoSuchRun => Ok(Some(Fault::damaged("its log is gone"))),
         Err(failure) => Err(failure),
     }
 }
 
 /// A line of the list.
 enum Row {
-    Run { run: Box<RunSummary>, damage: Option<String> },
+    Run { run: Box<RunSummary>, fault: Option<Fault> },
     Unreadable(DamagedRow),
 }
 
 impl Row {
-    const fn is_damaged(&self) -> bool {
-        !matches!(self, Self::Run { damage: None, .. })
+    fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Run { fault, .. } => fault.clone(),
+            Self::Unreadable(row) => Some(Fault::damaged(&row.why)),
+        }
     }
 
     fn status(&self) -> (Style, &'static str) {
         match self {
-            Self::Run { run, damage: None } => {
+            Self::Run { run, fault: None } => {
                 (style::of_status(run.status.kind()), run.status.kind().as_str())
             }
-            Self::Run { damage: Some(_), .. } => (style::BAD, "DAMAGED"),
+            Self::Run { fault: Some(fault), .. } => (style::BAD, fault.word),
             Self::Unreadable(_) => (style::BAD, "UNREADABLE"),
         }
     }
@@ -136,11 +132,11 @@ impl Row {
     fn print_json(&self, is_verified: bool) -> Result<(), Failure> {
         match self {
             Self::Unreadable(row) => output::json_line(&json!({"run_id": row.run, "unreadable": row.why})),
-            Self::Run { run, damage } => {
+            Self::Run { run, fault } => {
                 let mut line = json!(run);
                 if is_verified {
-                    line["verified"] = json!(damage.is_none());
-                    line["damage"] = json!(damage);
+                    line["verified"] = json!(fault.is_none());
+                    line["damage"] = json!(fault.as_ref().map(|fault| &fault.why));
                 }
                 output::json_line(&line)
             }
@@ -154,7 +150,7 @@ impl Row {
                 let (run, why) = (one_line(&row.run), one_line(&row.why));
                 output::line(format_args!("{run:<36}  {style}{status:<status_width$}{style:#}  {why}"))
             }
-            Self::Run { run, damage } => {
+            Self::Run { run, fault } => {
                 let started = run.started_at.strftime("%Y-%m-%d %H:%M");
                 let labels: Vec<_> =
                     run.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -166,8 +162,8 @@ impl Row {
                     run.usage.total(),
                     one_line(&labels.join(" ")),
                 ))?;
-                match damage {
-                    Some(damage) => output::line(format_args!("    {style}{}{style:#}", one_line(damage))),
+                match fault {
+                    Some(fault) => output::line(format_args!("    {style}{}{style:#}", one_line(&fault.why))),
                     None => Ok(()),
                 }
             }
@@ -190,10 +186,6 @@ fn table(seen: &mut Seen, rows: &[Row]) -> Result<(), Failure> {
         ))?;
     }
     rows.iter().try_for_each(|row| row.print(seen.status_width))
-}
-
-fn is(number: u64) -> String {
-    format!("{} {}", count(number, "run"), if number == 1 { "is" } else { "are" })
 }
 
 fn status(text: &str) -> Result<StatusKind, String> {

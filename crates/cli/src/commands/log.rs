@@ -6,7 +6,7 @@ use relight::{
     store::{Digest, Head, SeqRange, check_end},
 };
 
-use crate::failure::Failure;
+use crate::{exit::Exit, failure::Failure};
 
 /// A log as far as it can be read and verified.
 pub(crate) struct ReadLog {
@@ -17,6 +17,61 @@ pub(crate) struct ReadLog {
     pub(crate) link: Option<Digest>,
     /// What is wrong with the first event that is not among them.
     pub(crate) damage: Option<StoreError>,
+}
+
+/// Why a run's log cannot be read to its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    /// The word that marks it in a list.
+    pub(crate) word: &'static str,
+    pub(crate) exit: Exit,
+    pub(crate) why: String,
+}
+
+impl Fault {
+    pub(crate) fn damaged(why: impl Into<String>) -> Self {
+        Self { word: "DAMAGED", exit: Exit::Damaged, why: why.into() }
+    }
+}
+
+/// Counts what a command over many runs has met.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) whole: u64,
+    pub(crate) damaged: u64,
+    /// Written by a newer version, and no fault of theirs.
+    pub(crate) newer: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, fault: Option<&Fault>) {
+        match fault {
+            None => self.whole += 1,
+            Some(fault) if fault.exit == Exit::Damaged => self.damaged += 1,
+            Some(_) => self.newer += 1,
+        }
+    }
+
+    /// Ends the command: damage weighs more than what is only newer.
+    pub(crate) fn into_result(self) -> Result<Exit, Failure> {
+        let Self { whole, damaged, newer } = self;
+        let all = whole + damaged + newer;
+        match (damaged, newer) {
+            (0, 0) => Ok(Exit::Ok),
+            (0, newer) => {
+                let message = format!(
+                    "{newer} of {all} runs were written by a newer version; update Relight to read them"
+                );
+                Err(Failure::new(Exit::StoreFailed, message))
+            }
+            (damaged, _) => {
+                let message = format!(
+                    "{damaged} of {all} runs are damaged; the others can be used, and `relight verify RUN` says more"
+                );
+                Err(Failure::new(Exit::Damaged, message))
+            }
+        }
+    }
 }
 
 /// Reads and verifies a log: its chain up to the head, and that each event can follow those before.
@@ -68,6 +123,14 @@ async fn read_into(
 impl ReadLog {
     fn nothing(damage: impl Into<Option<StoreError>>) -> Self {
         Self { events: Vec::new(), state: RunState::NotStarted, link: None, damage: damage.into() }
+    }
+
+    /// What is wrong with it, in words for a list.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        let damage = self.damage.as_ref()?;
+        let word = if let StoreError::Newer { .. } = damage { "NEWER" } else { "DAMAGED" };
+        let failure = Failure::from(damage.clone());
+        Some(Fault { word, exit: failure.exit, why: failure.to_string() })
     }
 
     /// Ends a command that has shown what there is.

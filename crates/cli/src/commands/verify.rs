@@ -6,7 +6,7 @@ use relight::{
 };
 use serde_json::json;
 
-use super::log::{self, ReadLog};
+use super::log::{self, Fault, ReadLog, Tally};
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -49,36 +49,31 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
         print(&args, run, &log)?;
         return log.into_result().map(|()| Exit::Ok);
     }
-    let (mut verified, mut damaged) = (0_u64, 0_u64);
+    let mut tally = Tally::default();
     let mut pages = Pages::new(RunQuery { limit: 1000, ..RunQuery::default() });
     while let Some(page) = pages.next(store.as_ref()).await? {
         for row in page.damaged {
-            damaged += 1;
-            print_damage(&args, &row.run, &row.why)?;
+            let fault = Fault::damaged(row.why);
+            tally.add(Some(&fault));
+            print_fault(&args, &row.run, &fault)?;
         }
         for summary in page.items {
             let run = summary.run_id;
             match log::read(store.as_ref(), run).await {
                 Ok(log) => {
-                    *if log.damage.is_none() { &mut verified } else { &mut damaged } += 1;
+                    tally.add(log.fault().as_ref());
                     print(&args, run, &log)?;
                 }
                 Err(failure) if failure.exit == Exit::NoSuchRun => {
-                    damaged += 1;
-                    print_damage(&args, &run.to_string(), "the list knows it, but its log is gone")?;
+                    let fault = Fault::damaged("the list knows it, but its log is gone");
+                    tally.add(Some(&fault));
+                    print_fault(&args, &run.to_string(), &fault)?;
                 }
                 Err(failure) => return Err(failure),
             }
         }
     }
-    if damaged == 0 {
-        return Ok(Exit::Ok);
-    }
-    let all = verified + damaged;
-    Err(Failure::new(
-        Exit::Damaged,
-        format!("{damaged} of {all} logs cannot be trusted; the others can be used"),
-    ))
+    tally.into_result()
 }
 
 /// The log may have grown since the link was kept, so the link may also stand within it.
@@ -104,8 +99,8 @@ async fn check_head(store: &dyn EventStore, run: RunId, log: &ReadLog, head: Dig
 }
 
 fn print(args: &Args, run: RunId, log: &ReadLog) -> Result<(), Failure> {
-    if let Some(damage) = &log.damage {
-        return print_damage(args, &run.to_string(), &damage.to_string());
+    if let Some(fault) = log.fault() {
+        return print_fault(args, &run.to_string(), &fault);
     }
     let (events, link) = (log.events.len(), log.link);
     if args.json {
@@ -115,9 +110,10 @@ fn print(args: &Args, run: RunId, log: &ReadLog) -> Result<(), Failure> {
     output::line(format_args!("{0}ok{0:#}       {run}  {events:>6} events  {link}", style::GOOD))
 }
 
-fn print_damage(args: &Args, run: &str, why: &str) -> Result<(), Failure> {
+fn print_fault(args: &Args, run: &str, fault: &Fault) -> Result<(), Failure> {
     if args.json {
-        return output::json_line(&json!({"run_id": run, "verified": false, "damage": why}));
+        return output::json_line(&json!({"run_id": run, "verified": false, "damage": fault.why}));
     }
-    output::line(format_args!("{0}DAMAGED{0:#}  {1}  {2}", style::BAD, one_line(run), one_line(why)))
+    let (word, run, why) = (fault.word, one_line(run), one_line(&fault.why));
+    output::line(format_args!("{0}{word:<7}{0:#}  {run}  {why}", style::BAD))
 }

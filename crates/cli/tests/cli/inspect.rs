@@ -85,7 +85,7 @@ async fn one_damaged_run_hides_no_other() {
         verified.stdout.lines().any(|line| line.starts_with(&waiting) && line.contains("waiting")),
         "{verified:?}"
     );
-    assert!(verified.stderr.contains("2 runs are damaged"), "{verified:?}");
+    assert!(verified.stderr.contains("2 of 3 runs are damaged"), "{verified:?}");
     let lines = world.relight("list --verify --json").await.ended(7).json_lines();
     let of = |id: &str| lines.iter().find(|line| line["run_id"] == id).unwrap().clone();
     assert_eq!((&of(&completed)["verified"], &of(&waiting)["verified"]), (&json!(false), &json!(true)));

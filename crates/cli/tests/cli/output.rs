@@ -1,8 +1,8 @@
 //! Colours, closed pipes and completion scripts.
 
-use relight_testkit::{Answer, Script};
+use relight_testkit::{Answer, At, Script};
 
-use crate::support::{World, finish};
+use crate::support::{World, finish, until, until_stalled};
 
 #[tokio::test]
 async fn colour_is_for_terminals_unless_it_is_asked_for() {
@@ -14,6 +14,50 @@ async fn colour_is_for_terminals_unless_it_is_asked_for() {
     let mut command = world.command("list --color auto");
     command.env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1");
     assert!(!finish(command).await.ended(0).stdout.contains('\x1b'));
+}
+
+#[tokio::test]
+async fn a_terminal_gets_colours_a_progress_line_and_the_answer_once() {
+    let script = Script::new().turn(Answer::text("one two three").stall(At::Events(0)));
+    let world = World::new(script).await;
+    let (terminal, screen) = terminal();
+    let mut command = world.command("run --agent agent.toml --text go");
+    command.stdout(screen.try_clone().unwrap()).stderr(screen).env("TERM", "xterm");
+    let run = command.spawn().unwrap();
+    drop(command);
+    until_stalled(&world).await;
+    let shown = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    std::thread::spawn({
+        let shown = shown.clone();
+        move || {
+            let mut terminal = std::fs::File::from(terminal);
+            let mut part = [0; 256];
+            // The system ends a terminal whose program is gone with an error.
+            while let Ok(read @ 1..) = std::io::Read::read(&mut terminal, &mut part) {
+                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&part[..read]));
+            }
+            shown.lock().unwrap().push_str("(end)");
+        }
+    });
+    // The model has not said a word yet.
+    until("the progress line", || shown.lock().unwrap().contains("the model is asked")).await;
+    world.server.release();
+    crate::support::wait(run).await.ended(0);
+    until("the end", || shown.lock().unwrap().ends_with("(end)")).await;
+    let shown = shown.lock().unwrap();
+    assert!(shown.contains('\x1b') && shown.contains("1 model call"), "{shown:?}");
+    assert_eq!(shown.matches("one two three").count(), 1, "{shown:?}");
+}
+
+/// A terminal: the end of whoever looks at it, and the end of the program.
+fn terminal() -> (std::os::fd::OwnedFd, std::fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let screen = std::fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (terminal, screen)
 }
 
 #[tokio::test]

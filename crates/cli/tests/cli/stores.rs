@@ -128,6 +128,9 @@ async fn a_log_of_a_newer_version_is_left_alone_and_named() {
     let shown = world.relight(&format!("show {newer}")).await.failed(6, &["event 2", "newer version"]);
     assert!(shown.stdout.contains("run started"), "{shown:?}");
     assert_eq!(world.relight("list --json").await.ended(0).json_lines().len(), 2);
+    let listed = world.relight("list --verify").await.ended(6);
+    assert!(listed.stdout.contains("NEWER") && listed.stderr.contains("1 of 2 runs"), "{listed:?}");
+    assert!(world.relight("verify").await.ended(6).stdout.contains("NEWER"));
     world.relight(&format!("resume {run} --agent agent.toml")).await.ended(0);
     let exported = world.relight(&format!("export {newer}")).await.ended(0);
     assert_eq!(exported.stdout.lines().count(), 2);
