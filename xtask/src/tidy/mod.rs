@@ -2,6 +2,7 @@
 
 mod edges;
 mod manifest;
+mod named;
 mod text;
 
 use std::fmt;
@@ -28,6 +29,7 @@ pub(crate) fn check() -> Result<usize, String> {
     let members: Vec<&Path> =
         packages.iter().filter_map(|p| p.manifest_path.strip_prefix(&root).ok()).collect();
     let mut findings = edges::check(&packages);
+    findings.extend(named::check(&files, |name| root.join(name).exists()));
     for (path, text) in &files {
         findings.extend(text::check(path, text));
         if members.contains(&Path::new(path)) {
