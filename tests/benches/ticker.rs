@@ -3,7 +3,7 @@
 //! `cargo bench -p relight-tests --bench ticker` reports how late a task is woken that wants to run every
 //! millisecond: on an idle runtime, beside runs in memory (what the runs' own work costs), and beside runs in a file.
 
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{error::Error, future::pending, pin::pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use relight_core::Effect;
@@ -22,40 +22,37 @@ const TICK: Duration = Duration::from_millis(1);
 /// How many tools each run calls.
 const CALLS: usize = 1_000;
 
-fn main() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         println!("lag of a 1 ms ticker on one thread, in milliseconds");
         println!("                   appends  ticks  median    99 %  99.9 %   worst");
-        report("idle", None).await;
-        report("64 runs, memory", Some(Arc::new(MemoryStore::new()))).await;
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let file = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
-        report("64 runs, SQLite", Some(Arc::new(file))).await;
-    });
+        let idle = lags_until(timeout(Duration::from_secs(2), pending::<()>())).await;
+        report("idle", 0, idle.1);
+        beside_runs("64 runs, memory", Arc::new(MemoryStore::new())).await?;
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let file = SqliteStore::open(folder.path().join("runs.db")).await?;
+        beside_runs("64 runs, SQLite", Arc::new(file)).await
+    })
 }
 
-async fn report(name: &str, store: Option<Arc<dyn EventStore>>) {
+async fn beside_runs(name: &str, store: Arc<dyn EventStore>) -> Result<(), Box<dyn Error>> {
     let work = Arc::new(Work { note: Note::new() });
     let mut runs = JoinSet::new();
-    if let Some(store) = &store {
-        for _ in 0..RUNS {
-            let (runtime, work) = (Runtime::new(store.clone()), work.clone());
-            runs.spawn(async move { runtime.start(&*work, json!("go")).await.unwrap() });
-        }
+    for _ in 0..RUNS {
+        let (runtime, work) = (Runtime::new(store.clone()), work.clone());
+        runs.spawn(async move { runtime.start(&*work, json!("go")).await });
     }
-    let mut lags = match store {
-        None => lags_until(timeout(Duration::from_secs(2), pending::<()>())).await,
-        Some(_) => lags_until(runs.join_all()).await,
-    };
-    let appends = match store {
-        None => 0,
-        Some(store) => {
-            let listed = store.list_runs(&RunQuery::default()).await.unwrap();
-            // The start and the end of a run are an append each, and so are the intent and the outcome of a call.
-            listed.items.iter().map(|run| 2 + 2 * run.tool_calls).sum::<u64>()
-        }
-    };
+    let (ended, lags) = lags_until(runs.join_all()).await;
+    ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let listed = store.list_runs(&RunQuery::default()).await?;
+    // The start and the end of a run are an append each, and so are the intent and the outcome of a call.
+    let appends = listed.items.iter().map(|run| 2 + 2 * run.tool_calls).sum();
+    report(name, appends, lags);
+    Ok(())
+}
+
+fn report(name: &str, appends: u64, mut lags: Vec<Duration>) {
     lags.sort_unstable();
     let at = |per_mille: usize| lags[(lags.len() - 1) * per_mille / 1000].as_secs_f64() * 1e3;
     let [median, most, nearly_all, worst] = [500, 990, 999, 1000].map(at);
@@ -63,8 +60,8 @@ async fn report(name: &str, store: Option<Arc<dyn EventStore>>) {
     println!("{name:16} {appends:>9} {ticks:>6} {median:>7.2} {most:>7.2} {nearly_all:>7.2} {worst:>7.2}");
 }
 
-/// How late each tick came, until something else is done.
-async fn lags_until<T>(done: impl Future<Output = T>) -> Vec<Duration> {
+/// How late each tick came until something else was done, with what that came to.
+async fn lags_until<T>(done: impl Future<Output = T>) -> (T, Vec<Duration>) {
     let mut done = pin!(done);
     let mut lags = Vec::new();
     loop {
@@ -72,7 +69,7 @@ async fn lags_until<T>(done: impl Future<Output = T>) -> Vec<Duration> {
         tokio::select! {
             biased;
             () = sleep_until(due) => lags.push(due.elapsed()),
-            _ = &mut done => return lags,
+            done = &mut done => return (done, lags),
         }
     }
 }

@@ -314,25 +314,22 @@ async fn a_failure_that_the_code_goes_on_from_is_replayed_with_what_came_after()
 }
 
 #[tokio::test]
-async fn a_truncated_stream_is_an_error_with_the_partial_answer() {
-    for store in stores() {
-        let server =
-            ScriptedServer::start(Script::new().turn(Answer::text("only half of it").cut(At::Events(4))))
-                .await
-                .unwrap();
-        let mut ctx = begun(&store).await;
-        let error = ctx.model_call(&client(&server.base_url()), &question("hello")).await;
-        // A whole body that is cut is an error as well; the streamed one keeps what came.
-        assert!(error.is_ok() || matches!(error, Err(RuntimeError::Model(_))));
-        let other = crate::support::stores().remove(0);
-        let mut ctx = begun(&other).await;
-        let error = ctx
-            .model_call_streaming(&client(&server.base_url()), &question("hello"), |_: &StreamEvent| {})
-            .await
-            .unwrap_err();
-        let error = model_error(error);
-        assert!(error.partial.is_some(), "{error:?}");
-        assert_eq!(kinds(&log(&other).await), ["run_started", "model_call_requested"]);
+async fn an_answer_that_is_cut_is_an_error_and_a_streamed_one_keeps_what_came() {
+    for streamed in [true, false] {
+        let at = if streamed { At::Events(4) } else { At::Bytes(40) };
+        let script = Script::new().turn(Answer::text("only half of it").cut(at));
+        let server = ScriptedServer::start(script).await.unwrap();
+        let client = client(&server.base_url());
+        for store in stores() {
+            let mut ctx = begun(&store).await;
+            let cut = match streamed {
+                true => ctx.model_call_streaming(&client, &question("hello"), |_: &StreamEvent| {}).await,
+                false => ctx.model_call(&client, &question("hello")).await,
+            };
+            let error = model_error(cut.unwrap_err());
+            assert_eq!(error.partial.is_some(), streamed, "{error:?}");
+            assert_eq!(kinds(&log(&store).await), ["run_started", "model_call_requested"]);
+        }
     }
 }
 

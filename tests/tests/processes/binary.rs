@@ -28,9 +28,9 @@ use crate::{
 
 const PROCESSES: usize = 8;
 
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 6;
 
-const KILLS: usize = 30;
+const KILLS: usize = 20;
 
 /// What the model says: read, enter, run a command, answer. All answers but the first come with `pace`.
 fn script(first: impl FnOnce(Answer) -> Answer, pace: Duration) -> Script {

@@ -2,6 +2,8 @@
 //!
 //! The test program is its own child: [`child`] says how, [`protocol`] what is said between the two.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
 mod agent;
 mod binary;
 mod blocking;
