@@ -25,6 +25,9 @@ use stage::Stage;
 ///
 /// A support agent gives a customer's money back. Its process is killed by SIGKILL in the middle of a model's answer, and
 /// again right after the money has left, before anybody has written that down. Needs no key, network or server.
+///
+/// So that both kills fall where they hurt, the scripted model pauses in the middle of its answer, and the bank is slow
+/// to answer. The verdict is drawn from what is left: the server's requests, the ledger and the log.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
