@@ -20,7 +20,7 @@ use crate::vocabulary::{MessageResponse, is_default, null_as_default};
 /// use relight_llm::{ErrorKind, LlmError};
 ///
 /// let error = LlmError::new(ErrorKind::Overloaded, "the model is busy").with_status(529);
-/// assert_eq!(error.to_string(), "the server is overloaded (status 529): the model is busy");
+/// assert_eq!(error.to_string(), "the server is overloaded; try again later (status 529): the model is busy");
 ///
 /// let recorded = serde_json::to_string(&error)?;
 /// assert_eq!(serde_json::from_str::<LlmError>(&recorded)?, error);
@@ -172,13 +172,13 @@ impl ErrorKind {
     fn says(self) -> &'static str {
         match self {
             ErrorKind::Configuration => "the client's settings are at fault",
-            ErrorKind::InvalidRequest => "the server refuses the request",
+            ErrorKind::InvalidRequest => "the request is at fault",
             ErrorKind::Authentication => {
                 "the server refuses the key; check that it is set, valid and allowed to do this"
             }
             ErrorKind::Billing => "the account's money or quota is used up; check its billing",
             ErrorKind::RateLimited => "the rate limit is reached; try again later",
-            ErrorKind::Overloaded => "the server is overloaded",
+            ErrorKind::Overloaded => "the server is overloaded; try again later",
             ErrorKind::Server => "the server failed",
             ErrorKind::Connection => "the connection failed",
             ErrorKind::Timeout => "a time limit ran out",
@@ -202,7 +202,8 @@ pub enum Stage {
 }
 
 impl fmt::Display for LlmError {
-    /// One line: the stage, what happened, the status and the server's code, the message, the request's id.
+    /// One line: the stage, what happened, the status and the server's code, the message, the wait that the server asks
+    /// for, the request's id.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.stage == Stage::MidStream {
             f.write_str("Stream error: ")?;
@@ -216,6 +217,9 @@ impl fmt::Display for LlmError {
         }
         if !self.message.is_empty() {
             write!(f, ": {}", one_line(&self.message))?;
+        }
+        if let Some(wait) = self.retry_after {
+            write!(f, " [retry after {wait:?}]")?;
         }
         if let Some(id) = &self.request_id {
             write!(f, " [request {}]", one_line(id))?;
@@ -295,7 +299,8 @@ mod tests {
         let shown = full().to_string();
         assert_eq!(
             shown,
-            "the rate limit is reached; try again later (status 429, rate_limit_error): slow down [request req_1]"
+            "the rate limit is reached; try again later (status 429, rate_limit_error): slow down \
+             [retry after 1.5s] [request req_1]"
         );
     }
 

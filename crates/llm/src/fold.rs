@@ -332,3 +332,52 @@ fn not_open(index: u64) -> LlmError {
 fn protocol(message: impl Into<String>) -> LlmError {
     LlmError::new(ErrorKind::Protocol, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::vocabulary::Usage;
+
+    /// What the code gets live is then what the record gives back in replay.
+    #[test]
+    fn further_fields_never_have_an_own_name_whatever_a_provider_sends() {
+        let fields = |value: Value| value.as_object().unwrap().clone();
+        let shadow = fields(json!({ "id": "shadow", "usage": {}, "further": 1 }));
+        let usage = UsageUpdate {
+            extra: fields(json!({ "input_tokens": 7, "further": 2 })),
+            ..UsageUpdate::default()
+        };
+        let events = [
+            StreamEvent::MessageStart {
+                id: "own".into(),
+                model: "m".into(),
+                usage,
+                service_tier: None,
+                extra: shadow.clone(),
+            },
+            StreamEvent::BlockStart {
+                index: 0,
+                block: ContentBlock::text("own"),
+                extra: fields(json!({ "type": "shadow", "text": "shadow", "further": 3 })),
+            },
+            StreamEvent::BlockStart {
+                index: 1,
+                block: ContentBlock::Other(fields(json!({ "type": "brand_new", "a": 1 }))),
+                extra: fields(json!({ "a": 2 })),
+            },
+            StreamEvent::MessageStop,
+        ];
+        let mut fold = Fold::new();
+        for event in &events {
+            fold.apply(event).unwrap();
+        }
+        let response = fold.finish().unwrap();
+        assert_eq!(response.extra, fields(json!({ "further": 1 })));
+        assert_eq!(response.usage, Usage { extra: fields(json!({ "further": 2 })), ..Usage::default() });
+        assert_eq!(response.content.extra(0).unwrap(), &fields(json!({ "further": 3 })));
+        let recorded = serde_json::to_string(&response).unwrap();
+        assert_eq!(serde_json::from_str::<MessageResponse>(&recorded).unwrap(), response, "{recorded}");
+    }
+}

@@ -128,6 +128,37 @@ fn absent_null_empty_and_default_are_the_same() {
 }
 
 #[test]
+fn empty_settings_are_as_good_as_none() {
+    let schema = json!({ "type": "object" });
+    let plain = MessageRequest::new("m", 1).push_tool(Tool::new("look", schema.clone()));
+    let empty = MessageRequest::new("m", 1)
+        .push_tool(Tool::new("look", schema).with_description(""))
+        .with_system("")
+        .with_effort("")
+        .with_service_tier("")
+        .with_previous_response_id("")
+        .with_output_schema(json!(null))
+        .with_stop_sequences([""; 0]);
+    assert_eq!(empty, plain);
+    assert_eq!(empty.hash(), plain.hash());
+    assert_eq!(Message::tool_result("1", ""), Message::tool_result("1", Content::new()));
+}
+
+#[test]
+fn a_further_field_of_an_own_name_makes_no_second_request_of_the_same_hash() {
+    let said = |text: &str| MessageRequest::new("m", 1).push_message(Message::user(text));
+    let shadowed = Content::from("a").with_extra("text", json!("b"));
+    assert_eq!(MessageRequest::new("m", 1).push_message(Message::user_blocks(shadowed)), said("b"));
+    let tool = |name: &str| Tool::new(name, json!({}));
+    let with = |tool| MessageRequest::new("m", 1).push_tool(tool).hash();
+    assert_eq!(with(tool("a").with_extra("name", json!("b"))), with(tool("a")));
+    assert_ne!(
+        MessageRequest::new("m", 1).with_extra("model", json!("n")).hash(),
+        MessageRequest::new("n", 1).hash()
+    );
+}
+
+#[test]
 fn a_null_that_is_not_ours_counts() {
     let request = |input| {
         let call = ContentBlock::ToolUse { id: "1".into(), name: "look".into(), input };

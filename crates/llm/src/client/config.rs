@@ -16,6 +16,12 @@ use crate::sse::DEFAULT_EVENT_LIMIT;
 /// Nothing is read from the environment: a key comes from [`Config::with_api_key`] or not at all. Keys and header
 /// values appear in no `Debug`.
 ///
+/// # Limits
+///
+/// Every wait for the server and every amount that it may send has its limit, but there is none for the time of a whole
+/// answer: a server that sends a ping now and then may take as long as it likes. [`Config::with_body_limit`] bounds the
+/// bytes of an answer, pings included. An answer in memory may take several times its bytes.
+///
 /// # Examples
 ///
 /// ```

@@ -1,5 +1,6 @@
 //! One HTTP exchange: the request goes out, the answer comes in, each wait with its limit.
 
+use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -71,6 +72,11 @@ async fn refusal(status: StatusCode, mut answer: Answer, hints: Hints) -> Failur
             server_of(&answer.endpoint)
         );
     }
+    // The API names what it has not; anybody else does not know the path.
+    if status == StatusCode::NOT_FOUND && error.code.is_none() {
+        let (server, path, says) = (server_of(&answer.endpoint), answer.endpoint.path(), error.message);
+        error.message = format!("check the base URL, {server}{path} was asked for: {says}");
+    }
     error.retry_after = hints.retry_after;
     Failure { error, hints }
 }
@@ -82,9 +88,8 @@ fn compressed(status: StatusCode, coding: &str, answer: &Answer, hints: Hints) -
         "{} compresses its answer ({coding}) though it was asked not to; check what stands between it and here",
         server_of(&answer.endpoint)
     );
-    let kind =
-        if status == StatusCode::OK { ErrorKind::Protocol } else { ErrorKind::of_status(status.as_u16()) };
-    let mut error = LlmError::new(kind, message).with_status(status.as_u16());
+    let status = status.as_u16();
+    let mut error = LlmError::new(ErrorKind::of_status(status), message).with_status(status);
     error.retry_after = hints.retry_after;
     Failure { error, hints }
 }
@@ -108,8 +113,7 @@ impl Answer {
             .map_err(|error| of_transport(error, &self.endpoint))?;
         self.read += chunk.as_ref().map_or(0, Bytes::len);
         if self.read > self.limit {
-            let message = format!("over {} bytes; raise body_limit if it is meant to be", self.limit);
-            return Err(LlmError::new(ErrorKind::TooLarge, message));
+            return Err(too_large(&format!("more than {} bytes came", self.limit), "body_limit"));
         }
         Ok(chunk)
     }
@@ -213,10 +217,7 @@ impl EventSource {
             return Ok(None);
         }
         loop {
-            let event = self
-                .decoder
-                .next_event()
-                .map_err(|error| LlmError::new(ErrorKind::TooLarge, format!("{error} (event_limit)")))?;
+            let event = self.decoder.next_event().map_err(|error| too_large(&error, "event_limit"))?;
             let Some(event) = event else { return Ok(None) };
             if let Some(event) = messages::decode_event(&event)? {
                 return Ok(Some(event));
@@ -252,14 +253,17 @@ impl EventSource {
             }
             _ => {
                 let body = messages::beginning_of(&String::from_utf8_lossy(&self.beginning));
-                LlmError::new(ErrorKind::Protocol, format!("no event stream came, but: {body}"))
+                LlmError::new(ErrorKind::Protocol, format!("what came is no stream of events: {body}"))
             }
         }
     }
 }
 
 fn delivery(headers: &HeaderMap, redactor: &Redactor) -> Delivery {
-    let shown = |value: &HeaderValue| Some(redactor.clean_text(messages::beginning_of(value.to_str().ok()?)));
+    let shown = |value: &HeaderValue| {
+        let text = redactor.clean_text(messages::beginning_of(value.to_str().ok()?));
+        (!text.is_empty()).then_some(text)
+    };
     let text = |name: &str| headers.get(name).and_then(shown);
     let rate_limits = headers.iter().filter(|(name, _)| is_rate_limit(name.as_str()));
     Delivery {
@@ -286,6 +290,10 @@ fn is_rate_limit(header: &str) -> bool {
 
 fn hints(headers: &HeaderMap) -> Hints {
     Hints::read(|name| headers.get(name).and_then(|value| value.to_str().ok()), SystemTime::now())
+}
+
+fn too_large(what: &impl Display, limit: &str) -> LlmError {
+    LlmError::new(ErrorKind::TooLarge, format!("{what}; raise {limit} if that is meant to be"))
 }
 
 fn slow_start(endpoint: &Url, limit: Duration) -> LlmError {

@@ -310,8 +310,11 @@ fn error_of_fields(mut fields: Map<String, Value>) -> LlmError {
     let names = [detail, code, take_text(&mut reported, "type")];
     let kind = names.iter().flatten().find_map(|name| kind_of_code(name)).unwrap_or(ErrorKind::Server);
     let code = names.into_iter().flatten().next();
-    let message = take_text(&mut reported, "message")
-        .unwrap_or_else(|| beginning_of(&Value::Object(reported).to_string()));
+    let message = match take_text(&mut reported, "message") {
+        Some(message) => message,
+        None if reported.is_empty() => String::new(),
+        None => Value::Object(reported).to_string(),
+    };
 
     let mut error = LlmError::new(kind, start_of(&message, 2000));
     error.code = code.map(|code| beginning_of(&code));
@@ -342,10 +345,7 @@ pub(super) fn protocol(message: impl Into<String>) -> LlmError {
 
 /// Enough of a text to recognise it by.
 pub(crate) fn beginning_of(text: &str) -> String {
-    match text.trim() {
-        "" => "nothing".to_owned(),
-        text => start_of(text, 200),
-    }
+    start_of(text.trim(), 200)
 }
 
 /// At most so many characters of a text by a server, since it is recorded and shown.

@@ -16,6 +16,7 @@ pub(super) fn read_object(what: &str, text: &str) -> Result<Map<String, Value>, 
             Err(protocol(format!("{what} nests deeper than {DEEPEST} levels")))
         }
         Some(Value::Object(fields)) => Ok(fields),
+        None if text.trim().is_empty() => Err(protocol(format!("{what} is empty"))),
         Some(_) | None => Err(protocol(format!("{what} is not a JSON object: {}", beginning_of(text)))),
     }
 }

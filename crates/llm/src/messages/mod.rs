@@ -6,9 +6,11 @@ mod decode;
 mod encode;
 mod json;
 
-pub(crate) use decode::beginning_of;
 pub use decode::{decode_body, decode_event, error_of_body};
 pub use encode::{Mode, encode};
+
+#[cfg(feature = "http")]
+pub(crate) use decode::beginning_of;
 
 #[cfg(test)]
 mod tests;

@@ -253,11 +253,7 @@ pub struct EventTooLarge {
 
 impl fmt::Display for EventTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "an event of the stream is over the limit of {} bytes; raise the limit if it is meant to be",
-            self.limit
-        )
+        write!(f, "an event of the stream is larger than {} bytes", self.limit)
     }
 }
 

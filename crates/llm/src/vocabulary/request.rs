@@ -314,7 +314,8 @@ impl MessageRequest {
         Ok(())
     }
 
-    /// The identity of what is asked, whatever way it travels. The [`hash`](crate::hash) module specifies it.
+    /// The identity of what is asked, whatever way it travels, for a request that passes
+    /// [`check`](MessageRequest::check). The [`hash`](crate::hash) module specifies it.
     pub fn hash(&self) -> Digest {
         hash::request(self.rest(), self.conversation)
     }

@@ -317,6 +317,20 @@ async fn an_answer_that_is_no_stream_is_shown() {
 }
 
 #[tokio::test]
+async fn a_server_without_the_path_of_the_api_points_to_the_base_url() {
+    let unknown = json!({ "type": "error", "error": { "type": "not_found_error", "message": "model: x" } });
+    let server = Server::start([say(404, &[], "404 page not found"), say(404, &[], unknown)]).await;
+    let client = client(&server);
+    let error = client.send(&request()).await.unwrap_err();
+    assert!(
+        error.to_string().contains("check the base URL") && error.to_string().contains("page not found"),
+        "{error}"
+    );
+    let error = client.send(&request()).await.unwrap_err();
+    assert_eq!((error.message.as_str(), error.status), ("model: x", Some(404)));
+}
+
+#[tokio::test]
 async fn dropping_a_stream_hangs_up_and_leaves_the_client_usable() {
     let (report, hung_up) = oneshot::channel();
     let said = answer(200, &[], &events(&begun()));

@@ -29,20 +29,24 @@ fn any_block() -> impl Strategy<Value = (Value, Vec<Value>)> {
     ]
 }
 
+fn stream_of(blocks: Vec<(Value, Vec<Value>)>) -> String {
+    let mut events = vec![start()];
+    for (index, (block, deltas)) in (0..).zip(blocks) {
+        events.push(open(index, block));
+        events.extend(deltas.into_iter().map(|change| delta(index, change)));
+        events.push(close(index));
+    }
+    events.extend([ended("tool_use"), stop()]);
+    framed(&events, "\n")
+}
+
 proptest! {
     #[test]
     fn any_chunking_gives_the_same_message(
         blocks in prop::collection::vec(any_block(), 0..5),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
     ) {
-        let mut events = vec![start()];
-        for (index, (block, deltas)) in (0..).zip(blocks) {
-            events.push(open(index, block));
-            events.extend(deltas.into_iter().map(|change| delta(index, change)));
-            events.push(close(index));
-        }
-        events.extend([ended("tool_use"), stop()]);
-        let stream = framed(&events, "\n");
+        let stream = stream_of(blocks);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
         cuts.extend([0, stream.len()]);
         cuts.sort_unstable();
@@ -55,14 +59,7 @@ proptest! {
 
     #[test]
     fn an_answer_made_into_events_folds_to_itself(blocks in prop::collection::vec(any_block(), 0..5)) {
-        let mut events = vec![start()];
-        for (index, (block, deltas)) in (0..).zip(blocks) {
-            events.push(open(index, block));
-            events.extend(deltas.into_iter().map(|change| delta(index, change)));
-            events.push(close(index));
-        }
-        events.extend([ended("tool_use"), stop()]);
-        let response = fold_chunks([framed(&events, "\n").as_bytes()], End::Clean).unwrap();
+        let response = fold_chunks([stream_of(blocks).as_bytes()], End::Clean).unwrap();
         let mut fold = Fold::new();
         for event in crate::StreamEvent::of_response(&response) {
             fold.apply(&event).unwrap();
