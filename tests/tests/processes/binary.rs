@@ -1,6 +1,7 @@
 //! The `relight` binary itself: many at once on one file, killed at random moments, and over damaged files.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Output, Stdio},
@@ -80,7 +81,7 @@ impl Desk {
             let run = run.to_string();
             assert_eq!(ledger.iter().filter(|line| line.contains(&run)).count(), 1, "{context}: {run}");
         }
-        let notes: std::collections::BTreeSet<String> = lines("notes.txt").into_iter().collect();
+        let notes: BTreeSet<String> = lines("notes.txt").into_iter().collect();
         assert_eq!(notes.len(), runs.len(), "{context}: {notes:?}");
     }
 }
@@ -193,6 +194,40 @@ async fn killed_at_random_moments_it_resumes_and_does_each_write_once() {
     assert!(in_the_midst > 0, "seed {seed}: no kill met a run in its midst");
 }
 
+#[tokio::test]
+async fn stopped_by_a_file_size_limit_in_mid_run_it_resumes_without_one_and_does_each_write_once() {
+    let mut stopped_at = BTreeSet::new();
+    // In blocks of 512 bytes.
+    for blocks in (160..).step_by(48) {
+        let desk = Desk::set(script(|answer| answer, Duration::ZERO)).await;
+        // So large that each event which holds it needs several pages.
+        fs::write(desk.folder.path().join("balance.txt"), "9".repeat(20_000)).unwrap();
+        let run = new_run();
+        let id = run.to_string();
+        let limited = desk.drive(&["run", "--text", "go", "--run-id", &id]);
+        let mut shell = Command::new("sh");
+        shell.kill_on_drop(true);
+        shell.arg("-c").arg(format!("ulimit -f {blocks}; exec \"$0\" \"$@\""));
+        shell.arg(limited.as_std().get_program()).args(limited.as_std().get_args());
+        let output = finish(shell).await;
+        if output.status.success() {
+            break;
+        }
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(STORE_FAILED), "{blocks} blocks: {stderr}");
+        assert!(stderr.contains("ulimit -f"), "{blocks} blocks: {stderr}");
+        let begun = status(&desk, run).await;
+        let verb =
+            if begun.is_some() { vec!["resume", &id] } else { vec!["run", "--text", "go", "--run-id", &id] };
+        let output = finish(desk.drive(&verb)).await;
+        assert!(output.status.success(), "{blocks} blocks: {output:?}");
+        desk.assert_each_write_is_done_once(&[run], &format!("{blocks} blocks"));
+        assert!(finish(desk.relight(&["verify"])).await.status.success(), "{blocks} blocks");
+        stopped_at.insert(desk.server.requests().len());
+    }
+    assert!(stopped_at.len() > 1, "it was stopped in one place only: {stopped_at:?}");
+}
+
 /// What the list says of a run; `None` where it does not have it, or there is no store yet.
 async fn status(desk: &Desk, run: RunId) -> Option<String> {
     let listed = finish(desk.relight(&["list", "--json", "--limit", "0"])).await;
@@ -258,8 +293,9 @@ async fn a_row_that_cannot_be_read_is_marked_and_all_others_are_listed() {
     }
 }
 
-/// The exit code.
+/// Exit codes.
 const DAMAGED: i32 = 7;
+const STORE_FAILED: i32 = 6;
 
 const AGENT: &str = r#"
 model = "model"
