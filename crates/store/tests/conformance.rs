@@ -1,5 +1,6 @@
 //! The SQLite store keeps every promise, in a file and in memory.
 #![cfg(feature = "sqlite")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod support;
 

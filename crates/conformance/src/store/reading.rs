@@ -5,8 +5,9 @@ use relight_core::{Digest, Record, RunId, Seq};
 use relight_store::{Append, EventStore, Limits, RunQuery, SeqRange, StoreError};
 use uuid::Uuid;
 
+use super::listing::{MOST_PAGES, pages_without_end};
 use crate::{
-    Damage, SampleRun, StoreHarness, Verdict,
+    Damage, SampleRun, StoreHarness, Unmet, Verdict,
     report::{expect_answer, expect_equal},
 };
 
@@ -157,7 +158,10 @@ pub async fn promise_6_a_damaged_summary_hides_no_other_run(harness: &dyn StoreH
     subject.damage(damaged, Damage::Summary).await?;
     let mut query = RunQuery { limit: 2, ..RunQuery::default() };
     let (mut listed, mut unreadable) = (Vec::new(), Vec::new());
-    loop {
+    for number in 0.. {
+        if number == MOST_PAGES {
+            return Err(pages_without_end());
+        }
         let page = subject.store().list_runs(&query).await?;
         listed.extend(page.items.into_iter().map(|run| run.run_id));
         unreadable.extend(page.damaged.into_iter().map(|row| row.run));
@@ -176,12 +180,15 @@ pub(super) async fn load_all(
     store: &dyn EventStore,
     run: RunId,
     range: SeqRange,
-) -> Result<Vec<Record>, StoreError> {
+) -> Result<Vec<Record>, Unmet> {
     let mut records: Vec<Record> = Vec::new();
     let mut rest = range;
     loop {
         let page = store.load(run, rest).await?;
         let Some(last) = page.last() else { return Ok(records) };
+        if last.seq < rest.first {
+            return Err(Unmet::Broken(format!("{rest:?} gave a page that ends at event {}", last.seq)));
+        }
         rest.first = last.seq.next();
         records.extend(page);
     }

@@ -82,6 +82,7 @@ pub async fn promise_3_a_batch_sent_again_is_known_after_reopening(harness: &dyn
         subject.store().append(batch.clone()).await?;
     }
     subject.reopen().await?;
+    expect_equal("the head after reopening", subject.store().head(run.id()).await?, run.head())?;
     for batch in &sent {
         let again = subject.store().append(batch.clone()).await?;
         expect_equal("the head of a batch sent again", again, batch.head())?;

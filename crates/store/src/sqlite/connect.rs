@@ -9,7 +9,11 @@ use std::{
 use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{Mutex, oneshot};
 
-use super::{SqliteOptions, fault, schema};
+use super::{
+    SqliteOptions,
+    fault::{self, Fault},
+    schema::{self, Refusal},
+};
 use crate::StoreError;
 
 /// Where a store lives.
@@ -85,8 +89,24 @@ impl Connector {
 
     /// As [`Connector::open`], for threads that may wait.
     pub(super) async fn open_here(&self) -> Result<SqliteConnection, StoreError> {
-        let mut connection = self.connect().await?;
-        schema::prepare(&mut connection, &self.place, self.busy_timeout).await?;
+        let since = Instant::now();
+        loop {
+            let error = match self.attempt().await {
+                Ok(connection) => return Ok(connection),
+                Err(Refusal::Store(error)) => return Err(error),
+                Err(Refusal::Sqlite(error)) => error,
+            };
+            // SQLite waits by itself for most locks, but not for the one that switches a file to write-ahead logging.
+            if Fault::of(&error) != Fault::Busy || since.elapsed() >= self.busy_timeout {
+                return Err(fault::map(&error, &self.place, since.elapsed()));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    async fn attempt(&self) -> Result<SqliteConnection, Refusal> {
+        let mut connection = self.sqlite.connect().await?;
+        schema::prepare(&mut connection, &self.place).await?;
         Ok(connection)
     }
 
@@ -117,14 +137,59 @@ pub(super) fn on_thread(
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(StoreError::backend)
 }
 
-/// Scripts that write, by shape, and the few that read.
-const STATEMENTS: usize = 128;
+/// Those that write, by the number of their rows, and the few that read.
+const STATEMENTS: usize = 32;
 
 /// How many rows may be read ahead of who takes them; large events bound it from above.
 const ROWS: usize = 16;
 
+/// Between two tries to open.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// 8 MiB a connection.
 const CACHE: &str = "-8192";
 
-/// 16 MiB: at most that much is written twice at once.
-const CHECKPOINT_PAGES: &str = "4096";
+/// 4 MiB. A larger log would take longer to be written over again, and a file that grows is slower to sync.
+const CHECKPOINT_PAGES: &str = "1000";
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Row, raw_sql};
+
+    use super::*;
+
+    async fn pragma(connection: &mut SqliteConnection, name: &str) -> String {
+        let sql = sqlx::AssertSqlSafe(format!("PRAGMA {name}"));
+        raw_sql(sql).fetch_one(connection).await.unwrap().get_unchecked(0)
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_writes_syncs_its_log_at_every_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::at(&folder.path().join("a.db")).unwrap();
+        let mut connection = Connector::new(place, &SqliteOptions::default()).open().await.unwrap();
+        assert_eq!(pragma(&mut connection, "journal_mode").await, "wal");
+        const FULL: &str = "2";
+        assert_eq!(pragma(&mut connection, "synchronous").await, FULL);
+    }
+
+    #[tokio::test]
+    async fn the_log_of_writes_is_folded_into_the_file_and_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::at(&folder.path().join("a.db")).unwrap();
+        let mut connection = Connector::new(place, &SqliteOptions::default()).open().await.unwrap();
+        assert_eq!(pragma(&mut connection, "wal_autocheckpoint").await, CHECKPOINT_PAGES);
+        assert_eq!(
+            pragma(&mut connection, "journal_size_limit").await,
+            SqliteOptions::default().wal_bytes.to_string()
+        );
+    }
+
+    #[test]
+    fn names_that_are_special_to_sqlite_are_files_like_any_other() {
+        for name in [":memory:", "file:a.db?mode=memory", "a.db"] {
+            let Place::File(path) = Place::at(Path::new(name)).unwrap() else { panic!("{name}") };
+            assert!(path.is_absolute() && path.ends_with(name), "{}", path.display());
+        }
+    }
+}

@@ -107,3 +107,30 @@ fn cannot_open(path: &Path, why: String) -> String {
 
 /// Less than this is none: SQLite writes several pages at a time.
 const ROOM: u64 = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Connection, SqliteConnection, raw_sql};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn errors_are_known_by_their_primary_code() {
+        let mut connection = SqliteConnection::connect(":memory:").await.unwrap();
+        raw_sql("CREATE TABLE a (b UNIQUE); INSERT INTO a VALUES (1)")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        let error = raw_sql("INSERT INTO a VALUES (1)").execute(&mut connection).await.unwrap_err();
+        assert_eq!(Fault::of(&error), Fault::Constraint, "{error}");
+        let error = raw_sql("no sql").execute(&mut connection).await.unwrap_err();
+        assert_eq!(Fault::of(&error), Fault::Other, "{error}");
+        assert_eq!(Fault::of(&sqlx::Error::WorkerCrashed), Fault::Other);
+    }
+
+    #[test]
+    fn a_disk_with_room_is_not_called_full() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(no_room(&folder.path().join("a.db")), None);
+    }
+}

@@ -8,7 +8,7 @@ use sqlx::{
     sqlite::{SqliteArguments, SqliteRow},
 };
 
-use super::row::{Arguments, Columns};
+use super::values::{Arguments, Columns};
 use crate::{DamagedRow, Page, RunQuery, StoreError, query::Position};
 
 /// A query over `runs`, by its own index where nothing is filtered, else over `facets`.
@@ -133,3 +133,63 @@ fn name(row: &SqliteRow) -> String {
 }
 
 const ORDER: &str = "ORDER BY started_at DESC, id DESC LIMIT ?";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sqlx::{Execute, Row};
+
+    use super::*;
+    use crate::{
+        SqliteOptions,
+        sqlite::connect::{Connector, Place},
+    };
+
+    /// Asks SQLite how it would find the rows.
+    async fn plan(asked: &RunQuery) -> Vec<(i64, String)> {
+        let connector = Connector::new(Place::Memory, &SqliteOptions::default());
+        let mut connection = connector.open().await.unwrap();
+        let mut query = List::new(asked, 10).unwrap().query();
+        let arguments = query.take_arguments().unwrap().unwrap();
+        let sql = format!("EXPLAIN QUERY PLAN {}", query.sql().as_str());
+        let rows = query_with(AssertSqlSafe(sql), arguments).fetch_all(&mut connection).await.unwrap();
+        rows.iter().map(|row| (row.get("parent"), row.get("detail"))).collect()
+    }
+
+    #[tokio::test]
+    async fn no_page_reads_or_sorts_all_runs() {
+        let cursor = Position { started_at: 0, id: vec![0; 16] }.cursor();
+        for agent_hash in [None, Some("agent".to_owned())] {
+            for labels in [BTreeMap::new(), BTreeMap::from([("a".to_owned(), "b".to_owned())])] {
+                for statuses in
+                    [vec![], vec![StatusKind::Running], vec![StatusKind::Running, StatusKind::Failed]]
+                {
+                    for after in [None, Some(cursor.clone())] {
+                        let (agent_hash, labels, statuses) =
+                            (agent_hash.clone(), labels.clone(), statuses.clone());
+                        let asked = RunQuery { statuses, agent_hash, labels, limit: 10, after };
+                        check(&asked, &plan(&asked).await);
+                    }
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(asked: &RunQuery, plan: &[(i64, String)]) {
+        let has_filter = !asked.statuses.is_empty() || asked.agent_hash.is_some() || !asked.labels.is_empty();
+        let found = |text: &str| -> Vec<i64> {
+            plan.iter().filter(|(_, step)| step.contains(text)).map(|(parent, _)| *parent).collect()
+        };
+        let walks = found(if has_filter {
+            "SEARCH walked USING PRIMARY KEY"
+        } else {
+            "runs USING INDEX runs_by_start"
+        });
+        assert!(!walks.is_empty(), "{asked:?}: {plan:#?}");
+        assert!(found("SCAN walked").is_empty() && found("SCAN facets").is_empty(), "{plan:#?}");
+        // Only the few rows that a walk has found may be sorted.
+        assert!(!found("USE TEMP B-TREE").iter().any(|sort| walks.contains(sort)), "{asked:?}: {plan:#?}");
+    }
+}

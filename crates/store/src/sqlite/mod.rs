@@ -21,9 +21,9 @@ mod fault;
 mod list;
 mod options;
 mod reader;
-mod row;
+mod rows;
 mod schema;
-mod script;
+mod values;
 mod wal;
 mod writer;
 

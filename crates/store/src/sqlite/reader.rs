@@ -15,22 +15,31 @@ use super::{
     connect::{Connector, Slot},
     fault::{self, Fault},
     list,
-    row::{self, Columns},
+    values::{self, Columns},
 };
 use crate::{Head, Limits, Page, RunQuery, SeqRange, StoreError};
 
 /// The connections that read.
 #[derive(Debug)]
 pub(super) enum Readers {
-    /// Those of a file, made on first use.
-    Pool { connector: Connector, permits: Semaphore, idle: Mutex<Vec<SqliteConnection>> },
+    /// Those of a file.
+    Pool(Box<Pool>),
     /// The one of a store in memory, which writes too.
     Shared(Arc<Slot>),
 }
 
+#[derive(Debug)]
+pub(super) struct Pool {
+    connector: Connector,
+    permits: Semaphore,
+    /// Made on first use, at most one for each permit.
+    idle: Mutex<Vec<SqliteConnection>>,
+}
+
 impl Readers {
     pub(super) fn pool(connector: Connector, count: usize) -> Self {
-        Self::Pool { connector, permits: Semaphore::new(count.max(1)), idle: Mutex::default() }
+        let permits = Semaphore::new(count.max(1));
+        Self::Pool(Box::new(Pool { connector, permits, idle: Mutex::default() }))
     }
 
     pub(super) const fn sharing(slot: Arc<Slot>) -> Self {
@@ -65,8 +74,8 @@ impl Readers {
         let since = Instant::now();
         let mut rows = query(sql)
             .bind(run.as_uuid().as_bytes().to_vec())
-            .bind(row::integer(range.first))
-            .bind(range.last.map_or(i64::MAX, row::integer))
+            .bind(values::integer(range.first))
+            .bind(range.last.map_or(i64::MAX, values::integer))
             .bind(i64::try_from(limits.page_records.max(1)).unwrap_or(i64::MAX))
             .fetch(reader.connection());
         let mut next = range.first;
@@ -80,7 +89,7 @@ impl Readers {
                 Err(error) if Fault::of(&error) == Fault::Damaged => return Err(corrupt(error.to_string())),
                 Err(error) => return Err(self.fault(&error, since)),
             };
-            let record = row::record(&row).map_err(corrupt)?;
+            let record = values::record(&row).map_err(corrupt)?;
             if record.seq != next {
                 return Err(corrupt(format!("it is missing; event {} is the next there is", record.seq)));
             }
@@ -113,14 +122,19 @@ impl Readers {
 
     async fn reader(&self) -> Result<Reader<'_>, StoreError> {
         match self {
-            Self::Pool { connector, permits, idle } => {
-                let permit = permits.acquire().await.map_err(StoreError::backend)?;
-                let waiting = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            Self::Pool(pool) => {
+                let permit = pool.permits.acquire().await.map_err(StoreError::backend)?;
+                let waiting = pool.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
                 let connection = match waiting {
                     Some(connection) => connection,
-                    None => connector.connect().await?,
+                    None => pool.connector.connect().await?,
                 };
-                Ok(Reader::Own { connection: Some(connection), idle, kept: false, _permit: permit })
+                Ok(Reader::Own {
+                    connection: Some(connection),
+                    idle: &pool.idle,
+                    kept: false,
+                    _permit: permit,
+                })
             }
             Self::Shared(slot) => {
                 let mut connection = slot.connection.lock().await;
@@ -134,7 +148,7 @@ impl Readers {
 
     fn fault(&self, error: &sqlx::Error, since: Instant) -> StoreError {
         let place = match self {
-            Self::Pool { connector, .. } => &connector.place,
+            Self::Pool(pool) => &pool.connector.place,
             Self::Shared(slot) => &slot.connector.place,
         };
         fault::map(error, place, since.elapsed())

@@ -1,64 +1,21 @@
 //! The tables of a store, how a file is recognised as one, and how it gets to the newest version.
 
-use std::time::{Duration, Instant};
-
 use sqlx::{AssertSqlSafe, Row, SqliteConnection, query, raw_sql};
 
-use super::{
-    connect::Place,
-    fault::{self, Fault},
-};
+use super::connect::Place;
 use crate::StoreError;
 
 /// Makes sure that a connection is to a store of this version: recognises it, makes or migrates it where needed.
 ///
 /// A file that is something else is left as it is.
-pub(super) async fn prepare(
-    connection: &mut SqliteConnection,
-    place: &Place,
-    patience: Duration,
-) -> Result<(), StoreError> {
-    let since = Instant::now();
-    loop {
-        let fault = match attempt(connection, place).await {
-            Ok(()) => return Ok(()),
-            Err(Refusal::Store(error)) => return Err(error),
-            Err(Refusal::Sqlite(error)) => error,
-        };
-        // SQLite waits by itself for most locks, but not for the one that switches a file to write-ahead logging.
-        if Fault::of(&fault) != Fault::Busy || since.elapsed() >= patience {
-            return Err(fault::map(&fault, place, since.elapsed()));
-        }
-        // This runs on a thread of its own.
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-enum Refusal {
-    Sqlite(sqlx::Error),
-    Store(StoreError),
-}
-
-impl From<sqlx::Error> for Refusal {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-async fn attempt(connection: &mut SqliteConnection, place: &Place) -> Result<(), Refusal> {
-    let standing = Standing::read(connection).await?;
-    match standing.verdict(place).map_err(Refusal::Store)? {
-        Verdict::Current => {
-            if let Place::File(_) = place {
-                // A copy made by other tools may have lost the mode.
-                raw_sql("PRAGMA journal_mode = WAL").execute(connection).await?;
-            }
-            return Ok(());
-        }
-        Verdict::Migrate { .. } => {}
-    }
+pub(super) async fn prepare(connection: &mut SqliteConnection, place: &Place) -> Result<(), Refusal> {
+    let verdict = Standing::read(connection).await?.verdict(place).map_err(Refusal::Store)?;
     if let Place::File(_) = place {
+        // A copy made by other tools may have lost the mode, so this is not only for a new file.
         raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await?;
+    }
+    if verdict == Verdict::Current {
+        return Ok(());
     }
     raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     let migrated = migrate(connection, place).await;
@@ -67,6 +24,18 @@ async fn attempt(connection: &mut SqliteConnection, place: &Place) -> Result<(),
     migrated?;
     ended?;
     Ok(())
+}
+
+/// Why a connection cannot be used: SQLite failed, or what it found is none of ours.
+pub(super) enum Refusal {
+    Sqlite(sqlx::Error),
+    Store(StoreError),
+}
+
+impl From<sqlx::Error> for Refusal {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sqlite(error)
+    }
 }
 
 /// Runs inside a transaction: another process may have been faster.
@@ -133,12 +102,16 @@ const APPLICATION: i64 = i32::from_be_bytes(*b"RLIT") as i64;
 const MIGRATIONS: [&str; 1] = [VERSION_1];
 
 /// `events` is in the order of arrival, so that writing many runs at once fills pages from first to last; its unique
-/// index finds one run's events. `turn` names the transaction that wrote a run last: it is how the insert of events
-/// knows that the update of their run has met the head it expected.
+/// index finds one run's events. `recorded_at` is in nanoseconds since 1970, or text where an integer cannot hold it.
+/// `batch` stands with the first event of each batch.
+///
+/// All appends go through the view `appends`, one row an event, so that one statement can carry many; the first event
+/// of a batch carries the new state of its run. Where a batch does not follow the head (0: there must be no run) the
+/// whole statement is undone.
 ///
 /// `facets` is an index kept by triggers, as a common one would be rewritten with each append, though what it holds
 /// changes only a few times in the life of a run. Every run has a row in the facet '', one in 'agent', and one for
-/// each label. `recorded_at` is in nanoseconds since 1970, or text where an integer cannot hold it.
+/// each label.
 const VERSION_1: &str = "
 CREATE TABLE runs (
     key INTEGER PRIMARY KEY,
@@ -146,7 +119,6 @@ CREATE TABLE runs (
     started_at INTEGER NOT NULL,
     head INTEGER NOT NULL,
     link BLOB NOT NULL,
-    turn INTEGER NOT NULL,
     status TEXT NOT NULL,
     agent_hash TEXT NOT NULL,
     wake_at INTEGER,
@@ -164,6 +136,22 @@ CREATE TABLE events (
     bytes BLOB NOT NULL,
     UNIQUE (run, seq)
 ) STRICT;
+
+CREATE VIEW appends (
+    id, seq, recorded_at, event_link, bytes,
+    batch, expected, head, link, started_at, status, agent_hash, wake_at, labels, summary
+) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TRIGGER appended INSTEAD OF INSERT ON appends WHEN new.id IS NOT NULL BEGIN
+    INSERT INTO runs (id, started_at, head, link, status, agent_hash, wake_at, labels, summary)
+        SELECT new.id, new.started_at, new.head, new.link, new.status, new.agent_hash, new.wake_at, new.labels,
+            new.summary WHERE new.expected = 0;
+    UPDATE runs SET head = new.head, link = new.link, status = new.status, agent_hash = new.agent_hash,
+        wake_at = new.wake_at, labels = new.labels, summary = new.summary
+        WHERE id = new.id AND head = new.expected;
+    SELECT RAISE(ABORT, 'the run is not where it was expected') WHERE new.expected > 0 AND changes() = 0;
+    INSERT INTO events (run, seq, recorded_at, batch, link, bytes)
+        SELECT key, new.seq, new.recorded_at, new.batch, new.event_link, new.bytes FROM runs WHERE id = new.id;
+END;
 
 CREATE TABLE facets (
     facet TEXT NOT NULL,

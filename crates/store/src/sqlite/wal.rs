@@ -15,7 +15,7 @@ use super::connect::{Connector, Place};
 /// SQLite folds the log into the file by itself every few thousand pages, and then starts it over, unless somebody
 /// reads at that moment. Where somebody always reads, the log grows: then new readers are held back until the log
 /// can start over.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Wal {
     file: Option<PathBuf>,
     most: u64,
@@ -36,13 +36,15 @@ impl Wal {
         Self { file, most, busy_timeout: connector.busy_timeout, tried: None }
     }
 
+    pub(super) fn is_large(&self) -> bool {
+        let size = self.file.as_ref().and_then(|file| Some(fs::metadata(file).ok()?.len()));
+        size.is_some_and(|size| size > self.most)
+    }
+
     /// Starts the log over where it is too large; not at all costs, as an old reader may last.
     pub(super) async fn bound(&mut self, connection: &mut SqliteConnection) {
         let Some(file) = &self.file else { return };
-        if !fs::metadata(file).is_ok_and(|wal| wal.len() > self.most) {
-            return;
-        }
-        if self.tried.is_some_and(|tried| tried.elapsed() < PAUSE) {
+        if !self.is_large() || self.tried.is_some_and(|tried| tried.elapsed() < PAUSE) {
             return;
         }
         self.tried = Some(Instant::now());

@@ -10,11 +10,17 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-/// Arguments in the order of the question marks of a script.
+/// Arguments in the order of the question marks of a statement.
 #[derive(Debug, Default)]
 pub(super) struct Arguments(SqliteArguments);
 
 impl Arguments {
+    pub(super) fn with_room(count: usize) -> Self {
+        let mut arguments = Self::default();
+        sqlx::Arguments::reserve(&mut arguments.0, count, 0);
+        arguments
+    }
+
     pub(super) fn add<'t>(&mut self, value: impl sqlx::Encode<'t, Sqlite> + sqlx::Type<Sqlite>) {
         sqlx::Arguments::add(&mut self.0, value).expect("numbers, texts and bytes are encoded as they are");
     }
