@@ -34,6 +34,13 @@ pub enum StreamEvent {
         /// Further fields of the answer.
         extra: Map<String, Value>,
     },
+    /// What the server calls the answer, where that becomes known only behind its start. What is empty changes nothing.
+    MessageNamed {
+        /// The server's name for the answer.
+        id: String,
+        /// The model that answers.
+        model: String,
+    },
     /// A block starts.
     BlockStart {
         /// Names the block within the answer.

@@ -83,6 +83,14 @@ impl Fold {
             }
             (Progress::Before, _) => Err(protocol("an event came before the start of the answer")),
             (Progress::Open, StreamEvent::MessageStart { .. }) => Err(protocol("the answer started twice")),
+            (Progress::Open, StreamEvent::MessageNamed { id, model }) => {
+                for (known, named) in [(&mut self.response.id, id), (&mut self.response.model, model)] {
+                    if !named.is_empty() {
+                        known.clone_from(named);
+                    }
+                }
+                Ok(())
+            }
             (Progress::Open, StreamEvent::BlockStart { index, block, extra }) => {
                 self.start_block(*index, block.clone(), extra.clone())
             }

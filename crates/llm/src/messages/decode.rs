@@ -263,7 +263,7 @@ fn index_of(kind: &str, fields: &Map<String, Value>) -> Result<u64, LlmError> {
 }
 
 /// A whole number, however it is spelled (`10`, `10.0`); nothing for any other value.
-fn count(value: &Value) -> Option<u64> {
+pub(crate) fn count(value: &Value) -> Option<u64> {
     let whole = |double: f64| (0.0..=9_007_199_254_740_992.0).contains(&double) && double.fract() == 0.0;
     value.as_u64().or_else(|| {
         let double = value.as_f64().filter(|double| whole(*double))?;
@@ -349,7 +349,7 @@ pub(crate) fn beginning_of(text: &str) -> String {
 }
 
 /// At most so many characters of a text by a server, since it is recorded and shown.
-fn start_of(text: &str, most: usize) -> String {
+pub(crate) fn start_of(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{} …", &text[..end]),
         None => text.to_owned(),

@@ -10,7 +10,7 @@ use crate::vocabulary::is_deeper;
 ///
 /// Half of a surrogate pair, which servers write that cut text by UTF-16, becomes U+FFFD, as bytes do that are not
 /// UTF-8.
-pub(super) fn read_object(what: &str, text: &str) -> Result<Map<String, Value>, LlmError> {
+pub(crate) fn read_object(what: &str, text: &str) -> Result<Map<String, Value>, LlmError> {
     match read(text) {
         Some(value) if is_deeper(&value, DEEPEST) => {
             Err(protocol(format!("{what} nests deeper than {DEEPEST} levels")))

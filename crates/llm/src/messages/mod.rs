@@ -6,11 +6,10 @@ mod decode;
 mod encode;
 mod json;
 
+pub(crate) use decode::{beginning_of, count, start_of};
 pub use decode::{decode_body, decode_event, error_of_body};
 pub use encode::{Mode, encode};
-
-#[cfg(feature = "http")]
-pub(crate) use decode::beginning_of;
+pub(crate) use json::read_object;
 
 #[cfg(test)]
 mod tests;

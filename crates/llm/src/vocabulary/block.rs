@@ -3,7 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Content, is_deeper};
+use super::{Content, FOREIGN, is_deeper};
 
 /// A block of content.
 ///
@@ -292,7 +292,8 @@ impl Serialize for BlockForm<'_> {
                 }
             }
         }
-        for (name, value) in self.extra.into_iter().flatten() {
+        let is_sent = |name: &str| self.form == Form::Recorded || name != FOREIGN;
+        for (name, value) in self.extra.into_iter().flatten().filter(|(name, _)| is_sent(name)) {
             map.serialize_entry(name, value)?;
         }
         map.end()

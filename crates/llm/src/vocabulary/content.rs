@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::{Map, Value};
 
-use super::{BlockForm, ContentBlock, Form};
+use super::{BlockForm, ContentBlock, Form, is_foreign};
 
 /// Blocks in order; reads like a slice of [`ContentBlock`].
 ///
@@ -109,7 +109,7 @@ impl Content {
 
     /// Whether nothing would be written in this form.
     pub(crate) fn is_empty_in(&self, form: Form) -> bool {
-        self.blocks.iter().all(|block| is_left_out(block, form))
+        self.blocks.iter().enumerate().all(|(position, block)| is_left_out(block, self.extra(position), form))
     }
 }
 
@@ -214,8 +214,8 @@ impl Serialize for ContentForm<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         for (position, block) in self.content.blocks.iter().enumerate() {
-            if !is_left_out(block, self.form) {
-                let extra = self.content.extra(position);
+            let extra = self.content.extra(position);
+            if !is_left_out(block, extra, self.form) {
                 seq.serialize_element(&BlockForm { block, extra, form: self.form })?;
             }
         }
@@ -223,7 +223,8 @@ impl Serialize for ContentForm<'_> {
     }
 }
 
-/// The Messages API rejects a text block that is empty or blank.
-fn is_left_out(block: &ContentBlock, form: Form) -> bool {
-    form == Form::MessagesApi && matches!(block, ContentBlock::Text { text } if text.trim().is_empty())
+/// The Messages API rejects a text block that is empty or blank, and what only a server of another protocol can read.
+fn is_left_out(block: &ContentBlock, extra: Option<&Map<String, Value>>, form: Form) -> bool {
+    let is_blank = matches!(block, ContentBlock::Text { text } if text.trim().is_empty());
+    form == Form::MessagesApi && (is_blank || is_foreign(block, extra))
 }

@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
 
 use super::{Content, ContentBlock, Form};
+use crate::responses::Input;
 
 /// A message, by whoever said it.
 ///
@@ -37,13 +38,20 @@ struct Inner {
     content: Content,
     digest: OnceLock<Digest>,
     messages_api: OnceLock<Box<[u8]>>,
+    responses_api: OnceLock<Input>,
 }
 
 impl Message {
     /// A message with this content.
     pub fn new(role: Role, content: impl Into<Content>) -> Message {
         let content = content.into();
-        Message(Arc::new(Inner { role, content, digest: OnceLock::new(), messages_api: OnceLock::new() }))
+        Message(Arc::new(Inner {
+            role,
+            content,
+            digest: OnceLock::new(),
+            messages_api: OnceLock::new(),
+            responses_api: OnceLock::new(),
+        }))
     }
 
     /// Text by the user.
@@ -111,6 +119,11 @@ impl Message {
             let form = MessageForm { message: self, form: Form::MessagesApi };
             serde_json::to_vec(&form).expect("roles, texts and JSON values are JSON").into()
         })
+    }
+
+    /// The message as the Responses API accepts it.
+    pub(crate) fn responses_api(&self) -> &Input {
+        self.0.responses_api.get_or_init(|| Input::of(self))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod block;
 mod content;
+mod foreign;
 mod message;
 mod request;
 mod response;
@@ -20,6 +21,7 @@ pub use tool::{Tool, ToolChoice};
 pub use usage::{Usage, UsageUpdate};
 
 pub(crate) use block::{BlockForm, Form, tool_call};
+pub(crate) use foreign::{FOREIGN, foreign, foreign_of, is_foreign};
 pub(crate) use response::OWN_FIELDS;
 
 use serde::{Deserialize, Deserializer, Serializer};
