@@ -25,12 +25,14 @@ pub struct Policy {
     pub max_retries: u32,
     /// How long after the first try another one may begin.
     pub budget: Duration,
+    /// The longest wait that is kept at a server's request.
+    pub longest_wait: Duration,
 }
 
 impl Default for Policy {
-    /// Two retries within two minutes.
+    /// Two retries within two minutes, and [`LONGEST_WAIT`].
     fn default() -> Policy {
-        Policy { max_retries: 2, budget: Duration::from_secs(120) }
+        Policy { max_retries: 2, budget: Duration::from_secs(120), longest_wait: LONGEST_WAIT }
     }
 }
 
@@ -57,7 +59,7 @@ impl Policy {
     /// from 0 to 1, which takes up to a quarter off the back-off.
     ///
     /// A wait that the server asks for is kept to the letter, or the call is given up: one that is longer than
-    /// [`LONGEST_WAIT`] or the rest of the budget is for the caller to wait, who may have better things to do.
+    /// [`Policy::longest_wait`] or the rest of the budget is for the caller to wait, who may have better things to do.
     pub fn decide(
         &self,
         failure: &LlmError,
@@ -70,7 +72,7 @@ impl Policy {
             return Decision::GiveUp;
         }
         let wait = match hints.retry_after {
-            Some(asked) if asked > LONGEST_WAIT => return Decision::GiveUp,
+            Some(asked) if asked > self.longest_wait => return Decision::GiveUp,
             Some(asked) => asked,
             None => back_off(retries, jitter),
         };
@@ -127,7 +129,7 @@ fn positive(text: &str, unit: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number * unit).ok().filter(|wait| !wait.is_zero())
 }
 
-/// The longest wait that is kept at a server's request.
+/// The longest wait that is kept at a server's request, unless one says otherwise.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
@@ -137,7 +139,8 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(8);
 mod tests {
     use super::*;
 
-    const POLICY: Policy = Policy { max_retries: 3, budget: Duration::from_secs(30) };
+    const POLICY: Policy =
+        Policy { max_retries: 3, budget: Duration::from_secs(30), longest_wait: LONGEST_WAIT };
 
     fn status(status: u16) -> LlmError {
         LlmError::new(ErrorKind::of_status(status), "").with_status(status)
@@ -190,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_back_off_doubles_up_to_eight_seconds_less_a_quarter_by_chance() {
-        let policy = Policy { max_retries: 100, budget: Duration::MAX };
+        let policy = Policy { max_retries: 100, budget: Duration::MAX, ..POLICY };
         let wait =
             |retries, jitter| policy.decide(&status(500), Hints::default(), retries, Duration::ZERO, jitter);
         let retry_in = |millis| Decision::RetryIn(Duration::from_millis(millis));
@@ -217,11 +220,15 @@ mod tests {
 
     #[test]
     fn a_wait_that_the_server_asks_for_is_kept_or_the_call_given_up() {
-        let policy = Policy { max_retries: 3, budget: Duration::MAX };
+        let policy = Policy { budget: Duration::MAX, ..POLICY };
         let asked = |seconds| Hints { retry_after: Some(Duration::from_secs(seconds)), ..Hints::default() };
         let decide = |seconds| policy.decide(&status(429), asked(seconds), 0, Duration::ZERO, 1.0);
         assert_eq!(decide(60), Decision::RetryIn(Duration::from_secs(60)));
         assert_eq!(decide(61), Decision::GiveUp);
+        let patient = Policy { longest_wait: Duration::from_secs(120), ..policy };
+        let wait = |seconds| patient.decide(&status(429), asked(seconds), 0, Duration::ZERO, 1.0);
+        assert_eq!(wait(120), Decision::RetryIn(Duration::from_secs(120)));
+        assert_eq!(wait(121), Decision::GiveUp);
         assert_eq!(POLICY.decide(&status(429), asked(31), 0, Duration::ZERO, 0.0), Decision::GiveUp);
     }
 

@@ -7,6 +7,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::protocol::Protocol;
 use crate::error::{ErrorKind, LlmError};
 use crate::retry::Policy;
 use crate::sse::DEFAULT_EVENT_LIMIT;
@@ -37,6 +38,7 @@ use crate::sse::DEFAULT_EVENT_LIMIT;
 /// ```
 #[derive(Clone)]
 pub struct Config {
+    pub(super) protocol: Protocol,
     pub(super) base_url: String,
     pub(super) api_key: Option<SecretString>,
     pub(super) headers: Vec<(String, SecretString)>,
@@ -57,8 +59,30 @@ impl Config {
 
     /// The Messages API, at Anthropic unless another base URL is given.
     pub fn messages() -> Config {
+        Config::of(Protocol::Messages, "https://api.anthropic.com")
+    }
+
+    /// The Responses API, at OpenAI unless another base URL is given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_llm::{Client, Config};
+    ///
+    /// let client = Client::new(Config::responses().with_base_url("http://127.0.0.1:8080/v1"))?;
+    /// # Ok::<(), relight_llm::LlmError>(())
+    /// ```
+    pub fn responses() -> Config {
+        let mut config = Config::of(Protocol::Responses, "https://api.openai.com/v1");
+        // As the vendor's own clients have it.
+        config.retry.longest_wait = Duration::from_secs(120);
+        config
+    }
+
+    fn of(protocol: Protocol, base_url: &str) -> Config {
         Config {
-            base_url: "https://api.anthropic.com".to_owned(),
+            protocol,
+            base_url: base_url.to_owned(),
             api_key: None,
             headers: Vec::new(),
             betas: Vec::new(),
@@ -71,14 +95,16 @@ impl Config {
         }
     }
 
-    /// The server, without the path of the API (`https://api.anthropic.com`); a trailing `/` or `/v1` is dropped.
+    /// The server. For the Messages API without the path of the API (`https://api.anthropic.com`); a trailing `/v1` is
+    /// dropped. For the others with all of the path but its last part (`https://api.openai.com/v1`).
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Config {
         self.base_url = url.into();
         self
     }
 
-    /// The key, sent as `x-api-key`. Without one no such header is sent.
+    /// The key, sent as `x-api-key` to the Messages API, as `authorization: Bearer` to others. Without one no such header
+    /// is sent.
     #[must_use]
     pub fn with_api_key(mut self, key: impl Into<SecretString>) -> Config {
         self.api_key = Some(key.into());
@@ -92,7 +118,8 @@ impl Config {
         self
     }
 
-    /// A beta of the API to take part in, named in `anthropic-beta`.
+    /// A beta of the Messages API to take part in, named in `anthropic-beta`. Others have no such thing, and no client is
+    /// made of it; what they want is given by [`Config::with_header`].
     #[must_use]
     pub fn with_beta(mut self, beta: impl Into<String>) -> Config {
         self.betas.push(beta.into());
@@ -167,8 +194,10 @@ impl Config {
             return Err(wrong("has a query or fragment; expected only a server and a path"));
         }
         let path = url.path().trim_end_matches('/');
-        let path = path.strip_suffix("/v1").unwrap_or(path);
-        let path = format!("{path}/v1/messages");
+        let path = match self.protocol {
+            Protocol::Messages => format!("{}/v1/messages", path.strip_suffix("/v1").unwrap_or(path)),
+            Protocol::Responses => format!("{path}/responses"),
+        };
         url.set_path(&path);
         Ok(url)
     }
@@ -177,14 +206,31 @@ impl Config {
     pub(super) fn header_map(&self) -> Result<HeaderMap, LlmError> {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
-        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         // A compressed stream is held back until a block is full, and one that is cut looks whole.
         headers.insert("accept-encoding", HeaderValue::from_static("identity"));
-        if !self.betas.is_empty() {
-            headers.insert("anthropic-beta", header_value("anthropic-beta", &self.betas.join(","))?);
-        }
-        if let Some(key) = &self.api_key {
-            headers.insert("x-api-key", secret_value("the API key", key)?);
+        let what = "the API key";
+        match (self.protocol, &self.api_key) {
+            (Protocol::Messages, key) => {
+                headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+                if !self.betas.is_empty() {
+                    headers.insert("anthropic-beta", header_value("anthropic-beta", &self.betas.join(","))?);
+                }
+                if let Some(key) = key {
+                    headers.insert("x-api-key", secret_value(what, key)?);
+                }
+            }
+            (Protocol::Responses, _) if !self.betas.is_empty() => {
+                let message =
+                    "betas are named to the Messages API only; give what the server wants by with_header";
+                return Err(configuration(message.to_owned()));
+            }
+            (Protocol::Responses, Some(key)) => {
+                // The key by itself is looked at, so that an empty one is seen.
+                secret_value(what, key)?;
+                let bearer = SecretString::from(format!("Bearer {}", key.expose_secret()));
+                headers.insert("authorization", secret_value(what, &bearer)?);
+            }
+            (Protocol::Responses, None) => {}
         }
         for (name, value) in &self.headers {
             let header = HeaderName::try_from(name.as_str())
@@ -234,6 +280,7 @@ impl fmt::Debug for Config {
         // A base URL may be wrong in that it holds a password, and is shown before anybody checks it.
         let base_url = self.endpoint().map_or("(not usable)".to_owned(), |_| self.base_url.clone());
         f.debug_struct("Config")
+            .field("protocol", &self.protocol)
             .field("base_url", &base_url)
             .field("api_key", &self.api_key.as_ref().map(|_| "(secret)"))
             .field("headers", &header_names)

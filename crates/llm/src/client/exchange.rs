@@ -8,11 +8,13 @@ use futures::Stream;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Response, StatusCode, Url};
 
+use super::config::Config;
 use super::failure::{Failure, Redactor, of_transport, server_of};
+use super::protocol::{Decoder, Protocol};
 use super::{ERROR_BODY_LIMIT, ERROR_BODY_TIMEOUT, Inner};
 use crate::error::{ErrorKind, LlmError};
 use crate::event::StreamEvent;
-use crate::messages::{self, Mode};
+use crate::messages::{Mode, beginning_of};
 use crate::provider::{Delivery, Transport};
 use crate::retry::Hints;
 use crate::sse;
@@ -49,12 +51,14 @@ pub(super) async fn post(client: &Inner, mode: Mode, body: Bytes) -> Result<(Ans
     match coding {
         Some(coding) => Err(compressed(status, &coding, &answer, hints).with_request_id(delivery.request_id)),
         None if status == StatusCode::OK => Ok((answer, delivery)),
-        None => Err(refusal(status, answer, hints).await.with_request_id(delivery.request_id)),
+        None => Err(refusal(client.config.protocol, status, answer, hints)
+            .await
+            .with_request_id(delivery.request_id)),
     }
 }
 
 /// The error for an answer with any other status than 200.
-async fn refusal(status: StatusCode, mut answer: Answer, hints: Hints) -> Failure {
+async fn refusal(protocol: Protocol, status: StatusCode, mut answer: Answer, mut hints: Hints) -> Failure {
     answer.limit = ERROR_BODY_LIMIT;
     let mut body = Vec::new();
     // What came before the connection broke or a limit was met still says more than the status alone.
@@ -65,7 +69,7 @@ async fn refusal(status: StatusCode, mut answer: Answer, hints: Hints) -> Failur
         }
     };
     let _ = tokio::time::timeout(limit, reading).await;
-    let mut error = messages::error_of_body(status.as_u16(), &body);
+    let mut error = protocol.error_of_body(status.as_u16(), &body);
     if status.is_redirection() {
         error.message = format!(
             "{} redirects, which is not followed with a key; check the base URL",
@@ -77,6 +81,8 @@ async fn refusal(status: StatusCode, mut answer: Answer, hints: Hints) -> Failur
         let (server, path, says) = (server_of(&answer.endpoint), answer.endpoint.path(), error.message);
         error.message = format!("check the base URL, {server}{path} was asked for: {says}");
     }
+    // Some servers say in the body how long to wait, and only there.
+    hints.retry_after = hints.retry_after.or(error.retry_after);
     error.retry_after = hints.retry_after;
     Failure { error, hints }
 }
@@ -135,7 +141,10 @@ impl Answer {
 /// The events of a streamed answer.
 pub(super) struct EventSource {
     answer: Answer,
-    decoder: sse::Decoder,
+    frames: sse::Decoder,
+    decoder: Decoder,
+    /// For a body that holds no events.
+    protocol: Protocol,
     state: State,
     /// How the body began, to show what came instead of events.
     beginning: Vec<u8>,
@@ -150,9 +159,15 @@ enum State {
 }
 
 impl EventSource {
-    pub(super) fn new(answer: Answer, event_limit: usize) -> EventSource {
-        let decoder = sse::Decoder::with_limit(event_limit);
-        EventSource { answer, decoder, state: State::Reading, beginning: Vec::new() }
+    pub(super) fn new(answer: Answer, config: &Config, model: &str) -> EventSource {
+        EventSource {
+            answer,
+            frames: sse::Decoder::with_limit(config.event_limit),
+            decoder: config.protocol.decoder(model),
+            protocol: config.protocol,
+            state: State::Reading,
+            beginning: Vec::new(),
+        }
     }
 
     /// The first event of the answer, for which there is a limit of its own, `waited` of which has passed. Pings before
@@ -203,10 +218,11 @@ impl EventSource {
                 },
                 State::Ended => {
                     self.state = State::Done;
-                    let last = self.decoder.finish()?;
-                    return messages::decode_event(&last).transpose();
+                    if let Some(last) = self.frames.finish() {
+                        self.decoder.push(&last);
+                    }
                 }
-                State::Done => return None,
+                State::Done => return self.decoder.next_event(),
             }
         }
     }
@@ -217,11 +233,12 @@ impl EventSource {
             return Ok(None);
         }
         loop {
-            let event = self.decoder.next_event().map_err(|error| too_large(&error, "event_limit"))?;
-            let Some(event) = event else { return Ok(None) };
-            if let Some(event) = messages::decode_event(&event)? {
-                return Ok(Some(event));
+            if let Some(event) = self.decoder.next_event() {
+                return event.map(Some);
             }
+            let event = self.frames.next_event().map_err(|error| too_large(&error, "event_limit"))?;
+            let Some(event) = event else { return Ok(None) };
+            self.decoder.push(&event);
         }
     }
 
@@ -236,7 +253,7 @@ impl EventSource {
     fn take(&mut self, chunk: &[u8]) {
         let more = chunk.len().min(BEGINNING_LIMIT.saturating_sub(self.beginning.len()));
         self.beginning.extend_from_slice(&chunk[..more]);
-        self.decoder.push(chunk);
+        self.frames.push(chunk);
     }
 
     fn fail(&mut self, error: LlmError) -> LlmError {
@@ -246,13 +263,13 @@ impl EventSource {
 
     /// The error for a 200 that holds no event: often a server that knows no streams, or an error it forgot to frame.
     fn nothing_came(&self) -> LlmError {
-        match messages::decode_body(&self.beginning) {
+        match self.protocol.decode_body(&self.beginning, "") {
             Err(error) if error.kind != ErrorKind::Protocol => error,
             _ if self.beginning.trim_ascii().is_empty() => {
                 LlmError::new(ErrorKind::Truncated, "the stream ended before its first event")
             }
             _ => {
-                let body = messages::beginning_of(&String::from_utf8_lossy(&self.beginning));
+                let body = beginning_of(&String::from_utf8_lossy(&self.beginning));
                 LlmError::new(ErrorKind::Protocol, format!("what came is no stream of events: {body}"))
             }
         }
@@ -261,7 +278,7 @@ impl EventSource {
 
 fn delivery(headers: &HeaderMap, redactor: &Redactor) -> Delivery {
     let shown = |value: &HeaderValue| {
-        let text = redactor.clean_text(messages::beginning_of(value.to_str().ok()?));
+        let text = redactor.clean_text(beginning_of(value.to_str().ok()?));
         (!text.is_empty()).then_some(text)
     };
     let text = |name: &str| headers.get(name).and_then(shown);
@@ -279,7 +296,7 @@ fn delivery(headers: &HeaderMap, redactor: &Redactor) -> Delivery {
 /// How the body is compressed, if it is.
 fn coding(headers: &HeaderMap) -> Option<String> {
     let coding = headers.get("content-encoding")?.to_str().unwrap_or("of no known kind").trim();
-    (!coding.is_empty() && !coding.eq_ignore_ascii_case("identity")).then(|| messages::beginning_of(coding))
+    (!coding.is_empty() && !coding.eq_ignore_ascii_case("identity")).then(|| beginning_of(coding))
 }
 
 fn is_rate_limit(header: &str) -> bool {

@@ -1,8 +1,9 @@
-//! A client of the Messages API over HTTP.
+//! A client over HTTP, by whichever protocol its server speaks.
 
 mod config;
 mod exchange;
 mod failure;
+mod protocol;
 mod tls;
 
 pub use config::Config;
@@ -24,12 +25,12 @@ use self::exchange::EventSource;
 use self::failure::{Failure, Redactor};
 use crate::error::LlmError;
 use crate::event::StreamEvent;
-use crate::messages::{self, Mode};
+use crate::messages::Mode;
 use crate::provider::{Delivery, MessageStream, Provider, Reply};
 use crate::retry::Decision;
 use crate::vocabulary::MessageRequest;
 
-/// Talks to a server of the Messages API: [`Provider::stream`] by server-sent events, [`Provider::send`] by one body.
+/// Talks to a server of one protocol: [`Provider::stream`] by server-sent events, [`Provider::send`] by one body.
 ///
 /// Clones share connections and are cheap. A call that fails before its first event is tried again as [`Config`]
 /// allows; after that, never.
@@ -87,11 +88,11 @@ impl Client {
         Ok(Client(Arc::new(Inner { config, endpoint, headers, http, redactor })))
     }
 
-    /// Opens a stream once, up to its first event.
-    async fn open(&self, body: Bytes) -> Result<(StreamEvent, EventSource, Delivery), Failure> {
+    /// Opens a stream once, up to its first event; `model` is the one that is asked.
+    async fn open(&self, body: Bytes, model: &str) -> Result<(StreamEvent, EventSource, Delivery), Failure> {
         let tried = Instant::now();
         let (answer, mut delivery) = exchange::post(&self.0, Mode::Stream, body).await?;
-        let mut events = EventSource::new(answer, self.0.config.event_limit);
+        let mut events = EventSource::new(answer, &self.0.config, model);
         match events.first(self.0.config.first_event_timeout, tried.elapsed()).await {
             Ok(first) => {
                 delivery.first_event = Some(tried.elapsed());
@@ -102,10 +103,10 @@ impl Client {
     }
 
     /// Fetches a whole answer once.
-    async fn fetch(&self, body: Bytes) -> Result<Reply, Failure> {
+    async fn fetch(&self, body: Bytes, model: &str) -> Result<Reply, Failure> {
         let tried = Instant::now();
         let (answer, mut delivery) = exchange::post(&self.0, Mode::Whole, body).await?;
-        match answer.whole_body().await.and_then(|body| messages::decode_body(&body)) {
+        match answer.whole_body().await.and_then(|body| self.0.config.protocol.decode_body(&body, model)) {
             Ok(response) => {
                 delivery.first_event = Some(tried.elapsed());
                 Ok(Reply::new(response, delivery))
@@ -152,10 +153,10 @@ impl Provider for Client {
     async fn stream(&self, request: &MessageRequest) -> Result<MessageStream, LlmError> {
         let span = tracing::debug_span!("model_call", model = request.model(), streamed = true);
         let opening = async {
-            let body = Bytes::from(messages::encode(request, Mode::Stream)?);
+            let body = Bytes::from(self.0.config.protocol.encode(request, Mode::Stream)?);
             let mut tries = Tries::new(&self.0);
             loop {
-                match self.open(body.clone()).await {
+                match self.open(body.clone(), request.model()).await {
                     Ok((first, events, delivery)) => {
                         let delivery = Delivery { retries: tries.retries, ..delivery };
                         return Ok(self.handed_out(first, events, delivery));
@@ -170,10 +171,10 @@ impl Provider for Client {
     async fn send(&self, request: &MessageRequest) -> Result<Reply, LlmError> {
         let span = tracing::debug_span!("model_call", model = request.model(), streamed = false);
         let fetching = async {
-            let body = Bytes::from(messages::encode(request, Mode::Whole)?);
+            let body = Bytes::from(self.0.config.protocol.encode(request, Mode::Whole)?);
             let mut tries = Tries::new(&self.0);
             loop {
-                match self.fetch(body.clone()).await {
+                match self.fetch(body.clone(), request.model()).await {
                     Ok(mut reply) => {
                         reply.delivery.retries = tries.retries;
                         return Ok(reply);
