@@ -3,17 +3,13 @@
 //!
 //! `cargo bench -p relight-core --bench replay`
 
-use std::{
-    hint::black_box,
-    time::{Duration, Instant},
-};
-
 use relight_core::{
     Digest, Event, EventEnvelope, Lane, Record, RunId, SCHEMA_VERSION, Seq, TokenUsage, chain,
     chain::Verifier,
     replay::{Ask, Replay, Settled, Step},
     request::{RecordedMessage, RecordedRequest},
 };
+use relight_testkit::paired::{Paired, timed};
 use serde_json::{Value, json};
 
 fn main() {
@@ -22,12 +18,13 @@ fn main() {
     let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
     println!("{CALLS} model calls, {} events, {bytes} bytes", log.len());
 
-    let whole = measure(|| replay(read(&records)), || hash_and_parse(&records));
+    let hash_and_parse = || timed(|| hash_and_parse(&records));
+    let whole = Paired::measure(PAIRS, || timed(|| replay(read(&records))), hash_and_parse);
     println!("verify, decode and replay against hash and parse:  {whole}");
-    let decode = measure(|| read(&records), || hash_and_parse(&records));
+    let decode = Paired::measure(PAIRS, || timed(|| read(&records)), hash_and_parse);
     println!("verify and decode against hash and parse:          {decode}");
-    let parse = measure(|| replay(log.clone()), || parse_only(&records));
-    println!("replay of a decoded log against parsing it:        {parse}");
+    let machine = Paired::measure(PAIRS, || timed(|| replay(log.clone())), || timed(|| parse_only(&records)));
+    println!("replay of a decoded log against parsing it:        {machine}");
 }
 
 const CALLS: u64 = 1_000;
@@ -120,44 +117,6 @@ fn hash_and_parse(records: &[Record]) -> Vec<Value> {
 
 fn parse_only(records: &[Record]) -> Vec<Value> {
     records.iter().map(|record| serde_json::from_slice(&record.bytes).expect("it is JSON")).collect()
-}
-
-/// Slices of subject and baseline in turn; the median of the ratios of their times, and both medians.
-fn measure<S, B>(mut subject: impl FnMut() -> S, mut baseline: impl FnMut() -> B) -> String {
-    // One of each that does not count.
-    timed(&mut subject);
-    timed(&mut baseline);
-    let mut pairs: Vec<(Duration, Duration)> = Vec::new();
-    for pair in 0..PAIRS {
-        // Which one comes first changes, so that neither always finds a warm cache.
-        pairs.push(if pair % 2 == 0 {
-            let subject = timed(&mut subject);
-            (subject, timed(&mut baseline))
-        } else {
-            let baseline = timed(&mut baseline);
-            (timed(&mut subject), baseline)
-        });
-    }
-    let mut ratios: Vec<f64> = pairs.iter().map(|(s, b)| s.as_secs_f64() / b.as_secs_f64()).collect();
-    ratios.sort_unstable_by(f64::total_cmp);
-    let median = |time: fn(&(Duration, Duration)) -> Duration| {
-        let mut times: Vec<_> = pairs.iter().map(time).collect();
-        times.sort_unstable();
-        times[PAIRS / 2]
-    };
-    let (s, b) = (median(|pair| pair.0), median(|pair| pair.1));
-    format!(
-        "{s:.2?} against {b:.2?}: {:.2} times ({:.2} to {:.2} in {PAIRS} pairs)",
-        ratios[PAIRS / 2],
-        ratios[0],
-        ratios[PAIRS - 1]
-    )
-}
-
-fn timed<T>(work: &mut impl FnMut() -> T) -> Duration {
-    let started = Instant::now();
-    black_box(work());
-    started.elapsed()
 }
 
 const PAIRS: usize = 25;

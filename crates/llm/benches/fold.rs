@@ -1,15 +1,12 @@
 //! SSE bytes to a folded message, against splitting lines and one borrowed `serde_json` parse per event.
 //!
 //! `cargo bench -p relight-llm --no-default-features --bench fold`
-//!
-//! Machines are noisy, so short slices of subject and baseline alternate, and what counts is the median of the ratios
-//! of neighbours.
 
 use std::borrow::Cow;
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use relight_llm::{Fold, MessageResponse, messages, sse};
+use relight_testkit::paired::{Paired, timed};
 use serde_json::json;
 
 fn main() {
@@ -28,35 +25,18 @@ fn main() {
 }
 
 fn report(name: &str, stream: &str, chunk: usize) {
-    let mut subject = Vec::new();
-    let mut baseline = Vec::new();
-    for _ in 0..PAIRS {
-        baseline.push(timed(|| parse_lines(stream)));
-        subject.push(timed(|| fold(stream.as_bytes(), chunk)));
-    }
-    let mut ratios: Vec<f64> =
-        baseline.iter().zip(&subject).map(|(base, own)| base.as_secs_f64() / own.as_secs_f64()).collect();
+    let fold = || timed(|| fold(stream.as_bytes(), chunk));
+    let paired = Paired::measure(PAIRS, fold, || timed(|| parse_lines(stream)));
     println!(
-        "  {name}: {:.2} of the baseline (median of {PAIRS}); {:.0} MB/s against {:.0} MB/s",
-        median(&mut ratios),
-        speed(stream, &mut subject),
-        speed(stream, &mut baseline),
+        "  {name}: {:.2} of the baseline; {:.0} MB/s against {:.0} MB/s; {paired}",
+        1.0 / paired.ratio,
+        speed(stream, paired.subject),
+        speed(stream, paired.baseline),
     );
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> Duration {
-    let begin = Instant::now();
-    black_box(work());
-    begin.elapsed()
-}
-
-fn median<T: PartialOrd + Copy>(values: &mut [T]) -> T {
-    values.sort_by(|left, right| left.partial_cmp(right).expect("times and ratios are ordered"));
-    values[values.len() / 2]
-}
-
-fn speed(stream: &str, times: &mut [Duration]) -> f64 {
-    stream.len() as f64 / 1e6 / median(times).as_secs_f64()
+fn speed(stream: &str, time: Duration) -> f64 {
+    stream.len() as f64 / 1e6 / time.as_secs_f64()
 }
 
 /// The subject: all of what the client does, without the socket.
