@@ -3,7 +3,7 @@
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{commands, demo, exit};
+use crate::{commands, demo, exit, store};
 
 /// Runs LLM agents so that they survive any crash.
 ///
@@ -15,7 +15,7 @@ use crate::{commands, demo, exit};
 pub(crate) struct Cli {
     /// Where runs are kept: a file, `sqlite:FILE` or `memory:`
     #[arg(long, global = true, env = "RELIGHT_STORE", hide_env_values = true, value_name = "STORE")]
-    #[arg(default_value = DEFAULT_STORE, help_heading = EVERYWHERE)]
+    #[arg(default_value = store::DEFAULT, help_heading = EVERYWHERE)]
     pub(crate) store: String,
 
     /// Whether to use colours (NO_COLOR is obeyed, too)
@@ -62,8 +62,6 @@ impl Color {
 
 /// What every command takes stands below what only it takes.
 const EVERYWHERE: &str = "Options of every command";
-
-pub(crate) const DEFAULT_STORE: &str = "relight.db";
 
 const EXAMPLES: &str = "\
 Examples:

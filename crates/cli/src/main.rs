@@ -13,7 +13,7 @@ mod tools;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use args::{Cli, Command};
 use exit::Exit;
@@ -27,15 +27,16 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     cli.color.write_global();
     let result = match cli.command {
-        Command::Completions(args) => commands::completions::run(&args),
+        Command::Completions(args) => commands::completions::run(&args, Cli::command()),
         command => asynchronously(command, &cli.store),
     };
     let exit = result.unwrap_or_else(|failure| {
         if failure.exit != Exit::Ok {
-            let label =
-                if failure.exit == Exit::RunWaits { output::style::WAITS } else { output::style::BAD };
-            let word = if failure.exit == Exit::RunWaits { "waiting" } else { "error" };
-            output::note(format_args!("{label}{word}:{label:#} {failure}"));
+            let (style, word) = match failure.exit {
+                Exit::RunWaits => (output::style::WAITS, "waiting"),
+                _ => (output::style::BAD, "error"),
+            };
+            output::note(format_args!("{style}{word}:{style:#} {failure}"));
         }
         failure.exit
     });

@@ -7,7 +7,7 @@ use relight::{
     store::{Page, RunQuery, RunSummary},
 };
 
-use crate::{args::DEFAULT_STORE, exit::Exit, failure::Failure, output::text::shell_word};
+use crate::{exit::Exit, failure::Failure, output::text::shell_word};
 
 /// Opens a store, and makes it where there is none.
 pub(crate) async fn open_or_make(store: &str) -> Result<Arc<dyn EventStore>, Failure> {
@@ -16,9 +16,9 @@ pub(crate) async fn open_or_make(store: &str) -> Result<Arc<dyn EventStore>, Fai
 
 /// Opens a store that must be there: a command that only looks shall not leave an empty one behind.
 pub(crate) async fn open(store: &str) -> Result<Arc<dyn EventStore>, Failure> {
-    let path = store.strip_prefix("sqlite:").unwrap_or(store);
-    let names_a_file = !store.contains("://") && store != "memory:";
-    if names_a_file && !path.is_empty() && !exists(Path::new(path)) {
+    // A path that cannot be looked at may exist; opening it says what is wrong.
+    let is_missing = |path: &&str| !Path::new(path).try_exists().unwrap_or(true);
+    if let Some(path) = file_of(store).filter(is_missing) {
         let message = format!(
             "there is no store at {path}; `relight run` makes one, or name yours with --store or RELIGHT_STORE"
         );
@@ -27,9 +27,14 @@ pub(crate) async fn open(store: &str) -> Result<Arc<dyn EventStore>, Failure> {
     open_or_make(store).await
 }
 
-/// A path that cannot be looked at may exist; opening it says what is wrong.
-fn exists(path: &Path) -> bool {
-    path.try_exists().unwrap_or(true)
+/// The file that [`relight::open`] would open; `None` where the address names none.
+fn file_of(store: &str) -> Option<&str> {
+    let path = match store.strip_prefix("sqlite:") {
+        Some(path) => path.strip_prefix("//").unwrap_or(path),
+        None if store == "memory:" || store.contains("://") => return None,
+        None => store,
+    };
+    (!path.is_empty()).then_some(path)
 }
 
 /// The run that a person means by its id or the beginning of it.
@@ -86,8 +91,29 @@ impl Pages {
 
 /// The words that name the same store in another command: none where that finds it by itself.
 pub(crate) fn flag(store: &str) -> String {
-    let elsewhere = std::env::var("RELIGHT_STORE").unwrap_or_else(|_| DEFAULT_STORE.to_owned());
+    let elsewhere = std::env::var("RELIGHT_STORE").unwrap_or_else(|_| DEFAULT.to_owned());
     if store == elsewhere { String::new() } else { format!(" --store {}", shell_word(store)) }
 }
 
+/// Where runs are kept where nobody says so.
+pub(crate) const DEFAULT: &str = "relight.db";
+
+/// How much of a run's id will do.
 const SHORTEST: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_in_a_file_is_looked_for_under_each_spelling_of_its_address() {
+        for store in ["a/relight.db", "sqlite:a/relight.db", "sqlite://a/relight.db"] {
+            assert_eq!(file_of(store), Some("a/relight.db"), "{store}");
+        }
+        assert_eq!(file_of("sqlite:///a/relight.db"), Some("/a/relight.db"));
+        // Opening these says what is wrong with them, or needs no file.
+        for store in ["memory:", "postgres://host/db", "", "sqlite:"] {
+            assert_eq!(file_of(store), None, "{store}");
+        }
+    }
+}

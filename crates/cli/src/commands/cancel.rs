@@ -2,7 +2,7 @@
 
 use relight::Runtime;
 
-use super::log::operator;
+use super::given::operator;
 use crate::{exit::Exit, failure::Failure, output, store};
 
 /// End a run

@@ -1,9 +1,8 @@
 //! `relight completions`: a script for a shell.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::{args::Cli, exit::Exit, failure::Failure, output};
+use crate::{exit::Exit, failure::Failure, output};
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
@@ -17,8 +16,8 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, mut cli: clap::Command) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "relight", &mut script);
+    clap_complete::generate(args.shell, &mut cli, "relight", &mut script);
     output::line(String::from_utf8_lossy(&script).trim_end()).map(|()| Exit::Ok)
 }

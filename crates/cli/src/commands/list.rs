@@ -8,8 +8,8 @@ use relight::{
 use serde_json::json;
 
 use super::{
+    given::Label,
     log::{self, Fault, Tally},
-    run::Label,
 };
 use crate::{
     exit::Exit,
@@ -71,18 +71,14 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
         let mut rows = Vec::new();
         for run in page.items.into_iter().take(seen.left) {
             seen.left -= 1;
-            let fault = if args.verify { fault_of(store.as_ref(), &run).await? } else { None };
-            rows.push(Row::Run { run: Box::new(run), fault });
+            let log = if args.verify { look_at(store.as_ref(), &run).await? } else { Log::NotRead };
+            rows.push(Row::Run { run: Box::new(run), log });
         }
         rows.extend(page.damaged.into_iter().map(Row::Unreadable));
         for row in &rows {
             seen.tally.add(row.fault().as_ref());
         }
-        if args.json {
-            rows.iter().try_for_each(|row| row.print_json(args.verify))?
-        } else {
-            table(&mut seen, &rows)?
-        }
+        if args.json { rows.iter().try_for_each(Row::print_json)? } else { table(&mut seen, &rows)? }
     }
     seen.tally.into_result()
 }
@@ -95,49 +91,57 @@ struct Seen {
     tally: Tally,
 }
 
-/// What is wrong with a run's log.
-async fn fault_of(store: &dyn EventStore, run: &RunSummary) -> Result<Option<Fault>, Failure> {
+async fn look_at(store: &dyn EventStore, run: &RunSummary) -> Result<Log, Failure> {
     match log::read(store, run.run_id).await {
-        Ok(log) => Ok(log.fault()),
+        Ok(log) => Ok(log.fault().map_or(Log::Whole, Log::Faulty)),
         // The list knows the run, but its log has no head.
-        Err(failure) if failure.exit == Exit::NoSuchRun => Ok(Some(Fault::damaged("its log is gone"))),
+        Err(failure) if failure.exit == Exit::NoSuchRun => Ok(Log::Faulty(Fault::damaged("its log is gone"))),
         Err(failure) => Err(failure),
     }
 }
 
 /// A line of the list.
 enum Row {
-    Run { run: Box<RunSummary>, fault: Option<Fault> },
+    Run { run: Box<RunSummary>, log: Log },
     Unreadable(DamagedRow),
+}
+
+/// What is known of a run's log.
+enum Log {
+    NotRead,
+    Whole,
+    Faulty(Fault),
 }
 
 impl Row {
     fn fault(&self) -> Option<Fault> {
         match self {
-            Self::Run { fault, .. } => fault.clone(),
+            Self::Run { log: Log::Faulty(fault), .. } => Some(fault.clone()),
+            Self::Run { .. } => None,
             Self::Unreadable(row) => Some(Fault::damaged(&row.why)),
         }
     }
 
     fn status(&self) -> (Style, &'static str) {
         match self {
-            Self::Run { run, fault: None } => {
-                (style::of_status(run.status.kind()), run.status.kind().as_str())
-            }
-            Self::Run { fault: Some(fault), .. } => (style::BAD, fault.word),
+            Self::Run { log: Log::Faulty(fault), .. } => (style::BAD, fault.word),
+            Self::Run { run, .. } => (style::of_status(run.status.kind()), run.status.kind().as_str()),
             Self::Unreadable(_) => (style::BAD, "UNREADABLE"),
         }
     }
 
-    fn print_json(&self, is_verified: bool) -> Result<(), Failure> {
+    fn print_json(&self) -> Result<(), Failure> {
         match self {
             Self::Unreadable(row) => output::json_line(&json!({"run_id": row.run, "unreadable": row.why})),
-            Self::Run { run, fault } => {
+            Self::Run { run, log } => {
                 let mut line = json!(run);
-                if is_verified {
-                    line["verified"] = json!(fault.is_none());
-                    line["damage"] = json!(fault.as_ref().map(|fault| &fault.why));
-                }
+                let damage = match log {
+                    Log::NotRead => return output::json_line(&line),
+                    Log::Whole => None,
+                    Log::Faulty(fault) => Some(&fault.why),
+                };
+                line["verified"] = json!(damage.is_none());
+                line["damage"] = json!(damage);
                 output::json_line(&line)
             }
         }
@@ -150,7 +154,7 @@ impl Row {
                 let (run, why) = (one_line(&row.run), one_line(&row.why));
                 output::line(format_args!("{run:<36}  {style}{status:<status_width$}{style:#}  {why}"))
             }
-            Self::Run { run, fault } => {
+            Self::Run { run, log } => {
                 let started = run.started_at.strftime("%Y-%m-%d %H:%M");
                 let labels: Vec<_> =
                     run.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -162,9 +166,11 @@ impl Row {
                     run.usage.total(),
                     one_line(&labels.join(" ")),
                 ))?;
-                match fault {
-                    Some(fault) => output::line(format_args!("    {style}{}{style:#}", one_line(&fault.why))),
-                    None => Ok(()),
+                match log {
+                    Log::Faulty(fault) => {
+                        output::line(format_args!("    {style}{}{style:#}", one_line(&fault.why)))
+                    }
+                    Log::NotRead | Log::Whole => Ok(()),
                 }
             }
         }

@@ -143,9 +143,3 @@ impl ReadLog {
 const fn is_damage(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt { .. } | StoreError::Newer { .. })
 }
-
-/// Who acts on a run from this terminal, as the log will name them.
-pub(crate) fn operator() -> String {
-    let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "operator".to_owned())
-}

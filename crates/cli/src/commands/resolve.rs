@@ -5,7 +5,7 @@ use relight::{
     core::{Resolution, ToolFailure, ToolOutcome},
 };
 
-use super::{log::operator, run::read_json};
+use super::given::{operator, read_json};
 use crate::{exit::Exit, failure::Failure, output, store};
 
 /// Say what became of a tool call whose outcome is unknown

@@ -9,7 +9,7 @@ use relight::{
 
 use super::{
     drive::{DriveArgs, Session},
-    log::operator,
+    given::operator,
 };
 use crate::{exit::Exit, failure::Failure, store};
 

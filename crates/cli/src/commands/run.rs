@@ -1,11 +1,12 @@
 //! `relight run`: starts a run and drives it until it ends or waits.
 
-use std::{io::Read as _, str::FromStr};
-
 use relight::{RunId, Start};
 use serde_json::Value;
 
-use super::drive::{DriveArgs, Session};
+use super::{
+    drive::{DriveArgs, Session},
+    given::{Label, read_json},
+};
 use crate::{exit::Exit, failure::Failure, store};
 
 /// Start a run of an agent and drive it until it ends or waits
@@ -52,56 +53,6 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
     let run = args.run_id.unwrap_or_else(|| runtime.new_run_id());
     session.finish(run, runtime.start(&agent, start.with_run_id(run))).await
 }
-
-/// A value that is given as JSON, as `@FILE`, or as `-` for stdin.
-pub(crate) fn read_json(option: &str, argument: &str) -> Result<Value, Failure> {
-    let (text, whence) = if argument == "-" {
-        let mut text = String::new();
-        let read = std::io::stdin().lock().take(MAX_INPUT_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| Failure::bad_input(format!("cannot read {option} from stdin: {error}")))?;
-        (text, "stdin".to_owned())
-    } else if let Some(path) = argument.strip_prefix('@') {
-        let cannot = |error| Failure::bad_input(format!("cannot read {option} from {path}: {error}"));
-        let mut text = String::new();
-        let file = std::fs::File::open(path).map_err(cannot)?;
-        file.take(MAX_INPUT_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
-        (text, path.to_owned())
-    } else {
-        (argument.to_owned(), option.to_owned())
-    };
-    if text.len() as u64 > MAX_INPUT_BYTES {
-        return Err(Failure::bad_input(format!("{whence} holds more than {MAX_INPUT_BYTES} bytes")));
-    }
-    serde_json::from_str(&text).map_err(|error| {
-        let message = format!(
-            "{whence} is not JSON: {error}; JSON texts stand in double quotes (`--text` takes one without)"
-        );
-        Failure::bad_input(message)
-    })
-}
-
-/// `NAME=VALUE`.
-#[derive(Debug, Clone)]
-pub(crate) struct Label {
-    pub(crate) name: String,
-    pub(crate) value: String,
-}
-
-impl FromStr for Label {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((name, value)) if !name.is_empty() => {
-                Ok(Self { name: name.to_owned(), value: value.to_owned() })
-            }
-            _ => Err("expected NAME=VALUE".to_owned()),
-        }
-    }
-}
-
-/// An event holds the input, and is at most this large.
-const MAX_INPUT_BYTES: u64 = 16 << 20;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -41,7 +41,11 @@ pub(crate) async fn run(args: Args, address: &str) -> Result<Exit, Failure> {
     let run = store::find_run(store.as_ref(), &args.run).await?;
     let log = log::read(store.as_ref(), run).await?;
     match args.event {
-        Some(seq) => show_event(&log, run, seq, args.json)?,
+        Some(seq) => match find_event(&log, run, seq)? {
+            Some(envelope) if args.json => output::json_line(envelope)?,
+            Some(envelope) => output::line(format_args!("{:#}", json!(envelope)))?,
+            None => {}
+        },
         None if args.json => {
             let damage = log.damage.as_ref().map(ToString::to_string);
             let (summary, events) = (log.state.summary(), &log.events);
@@ -54,16 +58,14 @@ pub(crate) async fn run(args: Args, address: &str) -> Result<Exit, Failure> {
     log.into_result().map(|()| Exit::Ok)
 }
 
-fn show_event(log: &ReadLog, run: RunId, seq: Seq, json: bool) -> Result<(), Failure> {
-    match log.events.iter().find(|envelope| envelope.seq == seq) {
-        Some(envelope) if json => output::json_line(envelope),
-        Some(envelope) => output::line(format_args!("{:#}", json!(envelope))),
-        None if log.damage.is_some() => Ok(()),
-        None => {
-            let last = log.events.last().map_or(0, |envelope| envelope.seq.number());
-            Err(Failure::bad_input(format!("run {run} has no event {seq}; its last is event {last}")))
-        }
+/// `None` where it may lie behind the damage, which is told at the end.
+fn find_event(log: &ReadLog, run: RunId, seq: Seq) -> Result<Option<&EventEnvelope>, Failure> {
+    let found = log.events.iter().find(|envelope| envelope.seq == seq);
+    if found.is_none() && log.damage.is_none() {
+        let last = log.events.last().map_or(0, |envelope| envelope.seq.number());
+        return Err(Failure::bad_input(format!("run {run} has no event {seq}; its last is event {last}")));
     }
+    Ok(found)
 }
 
 fn show_run(log: &ReadLog, run: RunId, address: &str) -> Result<(), Failure> {

@@ -42,8 +42,14 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
     let first = args.last.map_or(0, |last| known.saturating_sub(last)) + 1;
     loop {
         for envelope in follower.grow(store.as_ref(), run).await? {
-            if envelope.seq.number() >= first {
-                follower.print(&envelope, args.json)?;
+            if envelope.seq.number() < first {
+                continue;
+            }
+            if args.json {
+                output::json_line(&envelope)?;
+            } else {
+                let started_at = follower.started_at.unwrap_or(envelope.recorded_at);
+                output::line(event::line(&envelope, started_at))?;
             }
         }
         if follower.state.status().is_some_and(|status| status.kind().is_ended()) {
@@ -75,13 +81,6 @@ impl Follower {
                 grown.push(envelope);
             }
         }
-    }
-
-    fn print(&self, envelope: &EventEnvelope, json: bool) -> Result<(), Failure> {
-        if json {
-            return output::json_line(envelope);
-        }
-        output::line(event::line(envelope, self.started_at.unwrap_or(envelope.recorded_at)))
     }
 }
 

@@ -105,9 +105,9 @@ async fn show(args: &Args) -> Result<Exit, Failure> {
         ledger: stage.ledger(),
         log: stage.read_log(run).await,
     };
-    report::print(&facts, run, &stage)?;
-    let lost = judge::judge(&facts).into_iter().filter(|check| !check.holds).count();
-    if lost == 0 {
+    let checks = judge::judge(&facts);
+    report::print(&facts, &checks, run, &stage)?;
+    if checks.iter().all(|check| check.holds) {
         Ok(Exit::Ok)
     } else {
         Err(Failure::new(Exit::Unexpected, "the demo did not go as it must"))

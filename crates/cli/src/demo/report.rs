@@ -3,7 +3,7 @@
 use relight::RunId;
 
 use super::{
-    judge::{self, Call, Facts, Fate},
+    judge::{self, Call, Check, Facts, Fate},
     stage::Stage,
 };
 use crate::{
@@ -14,12 +14,12 @@ use crate::{
     },
 };
 
-pub(super) fn print(facts: &Facts, run: RunId, stage: &Stage) -> Result<(), Failure> {
+pub(super) fn print(facts: &Facts, checks: &[Check], run: RunId, stage: &Stage) -> Result<(), Failure> {
     if let Ok((log, _)) = &facts.log {
         table(facts, &judge::calls(log))?;
     }
     world(facts)?;
-    verdict(facts)?;
+    verdict(checks)?;
     next_steps(run, stage)
 }
 
@@ -91,10 +91,9 @@ fn with_short_key(line: &str) -> String {
     }
 }
 
-fn verdict(facts: &Facts) -> Result<(), Failure> {
+fn verdict(checks: &[Check]) -> Result<(), Failure> {
     output::line("")?;
-    let checks = judge::judge(facts);
-    for check in &checks {
+    for check in checks {
         let (style, mark) = if check.holds { (style::GOOD, "✓") } else { (style::BAD, "✗") };
         output::line(format_args!("{style}{mark}{style:#} {}", check.what))?;
         if !check.holds {
