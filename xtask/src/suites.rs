@@ -22,6 +22,15 @@ struct Counts {
     filtered: usize,
 }
 
+/// What a run was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Every test of the workspace: if none ran, something is wrong.
+    Everything,
+    /// Those that the arguments name, which may be none.
+    Some,
+}
+
 impl Suites {
     /// Takes the next line of output.
     pub(crate) fn read(&mut self, line: &str) {
@@ -37,29 +46,26 @@ impl Suites {
         }
     }
 
-    /// How the whole run ended. Nothing may be skipped in silence: an ignored test, or a full run without any, fails.
-    pub(crate) fn verdict(
-        &self,
-        cargo_succeeded: bool,
-        everything_was_asked_for: bool,
-    ) -> Result<(), String> {
+    /// Whether a run that cargo found nothing wrong with is good: nothing may be skipped in silence.
+    pub(crate) fn verdict(&self, asked: Asked) -> Result<(), String> {
         let total = self.total();
-        if !cargo_succeeded {
-            let failed: Vec<&str> =
-                self.suites.iter().filter(|s| s.counts.failed > 0).map(|s| &*s.name).collect();
-            return Err(if failed.is_empty() {
-                "cargo test failed; see above".to_owned()
-            } else {
-                format!("{} tests failed, in {}", total.failed, failed.join(", "))
-            });
-        }
         if total.ignored > 0 {
             return Err(format!("{} tests were ignored: no test may be skipped", total.ignored));
         }
-        if everything_was_asked_for && total.passed == 0 {
+        if asked == Asked::Everything && total.passed == 0 {
             return Err("no test ran".to_owned());
         }
         Ok(())
+    }
+
+    /// What a run has to say that ended in failure.
+    pub(crate) fn failure(&self) -> String {
+        let failed: Vec<&str> =
+            self.suites.iter().filter(|suite| suite.counts.failed > 0).map(|suite| &*suite.name).collect();
+        if failed.is_empty() {
+            return "cargo test failed; see above".to_owned();
+        }
+        format!("{} tests failed, in {}", self.total().failed, failed.join(", "))
     }
 
     fn total(&self) -> Counts {
@@ -168,7 +174,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 6 passed, 0 failed
 ",
         );
-        assert_eq!(read(GREEN).verdict(true, true), Ok(()));
+        assert_eq!(read(GREEN).verdict(Asked::Everything), Ok(()));
     }
 
     #[test]
@@ -184,26 +190,23 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     #[test]
     fn a_failed_suite_is_named() {
         let red = GREEN.replace("3 passed; 0 failed", "1 passed; 2 failed");
-        assert_eq!(read(&red).verdict(false, true), Err("2 tests failed, in relight_core doc tests".into()));
+        assert_eq!(read(&red).failure(), "2 tests failed, in relight_core doc tests");
     }
 
     #[test]
     fn an_ignored_test_fails_the_run() {
         let ignored = GREEN.replacen("0 ignored", "1 ignored", 1);
-        assert!(read(&ignored).verdict(true, true).is_err());
+        assert!(read(&ignored).verdict(Asked::Everything).is_err());
     }
 
     #[test]
     fn a_full_run_without_a_test_fails_and_a_narrowed_one_does_not() {
-        assert_eq!(read("").verdict(true, true), Err("no test ran".into()));
-        assert_eq!(read("").verdict(true, false), Ok(()));
+        assert_eq!(read("").verdict(Asked::Everything), Err("no test ran".into()));
+        assert_eq!(read("").verdict(Asked::Some), Ok(()));
     }
 
     #[test]
     fn a_build_that_fails_is_not_taken_for_an_empty_run() {
-        assert_eq!(
-            read("error: could not compile").verdict(false, true),
-            Err("cargo test failed; see above".into())
-        );
+        assert_eq!(read("error: could not compile").failure(), "cargo test failed; see above");
     }
 }

@@ -8,7 +8,7 @@ use crate::cargo::cargo;
 use crate::metadata::Workspace;
 use crate::needs::{self, Install};
 use crate::steps::seconds;
-use crate::suites::Suites;
+use crate::suites::{Asked, Suites};
 
 /// Builds everything, with the binary that tests start, then runs all tests; `cargo_args` narrow what is run.
 pub(crate) fn run(install: Install, cargo_args: &[String]) -> Result<(), String> {
@@ -56,7 +56,10 @@ pub(crate) fn run(install: Install, cargo_args: &[String]) -> Result<(), String>
     let status = tests.wait().map_err(|error| format!("cannot wait for the tests: {error}"))?;
 
     print!("\n{suites}");
-    suites.verdict(status.success(), cargo_args.is_empty())
+    if !status.success() {
+        return Err(suites.failure());
+    }
+    suites.verdict(if cargo_args.is_empty() { Asked::Everything } else { Asked::Some })
 }
 
 /// Starts the command with one pipe for both streams: cargo names the suite on one, the suite reports on the other.
