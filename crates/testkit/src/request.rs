@@ -57,7 +57,7 @@ impl RequestBody {
     }
 
     /// Whether the answer is to be streamed.
-    pub fn wants_stream(&self) -> bool {
+    pub(crate) fn wants_stream(&self) -> bool {
         self.json["stream"] == true
     }
 

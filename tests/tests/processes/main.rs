@@ -13,7 +13,6 @@ mod damage;
 mod driver;
 mod full_disk;
 mod kills;
-
 mod protocol;
 mod random;
 mod random_kills;
