@@ -66,7 +66,7 @@ fn check(divergence: &Divergence, expected: Expected<'_>) {
 }
 
 #[test]
-fn another_kind_of_call() {
+fn a_call_of_another_kind_is_told_by_its_kind() {
     let mut replay = replay(ended());
     let divergence = ask_tool(&mut replay, "search", &json!(1)).unwrap_err();
     check(
@@ -83,7 +83,7 @@ fn another_kind_of_call() {
 }
 
 #[test]
-fn another_tool() {
+fn another_tool_is_told_by_its_name() {
     let mut replay = replay(ended());
     ask_model(&mut replay, "a").unwrap();
     let input = json!({"query": "x", "limit": 3});
@@ -102,7 +102,7 @@ fn another_tool() {
 }
 
 #[test]
-fn another_input() {
+fn another_input_is_told_by_the_path_that_differs() {
     let mut replay = replay(ended());
     ask_model(&mut replay, "a").unwrap();
     let divergence = ask_tool(&mut replay, "search", &json!({"query": "x"})).unwrap_err();
@@ -120,7 +120,7 @@ fn another_input() {
 }
 
 #[test]
-fn another_request_of_which_only_the_hash_is_recorded() {
+fn a_request_recorded_by_its_hash_is_told_by_both_hashes() {
     let mut replay = replay(ended());
     let divergence = ask_model(&mut replay, "b").unwrap_err();
     let (a, b) = (hash("a"), hash("b"));
@@ -140,7 +140,7 @@ fn another_request_of_which_only_the_hash_is_recorded() {
 }
 
 #[test]
-fn another_request_that_is_recorded_in_full() {
+fn a_request_recorded_in_full_is_told_by_the_words_that_differ() {
     let message = |text: &str| json!({"role": "user", "content": [{"text": text}]});
     let recorded = RecordedRequest {
         messages: vec![
@@ -170,7 +170,7 @@ fn another_request_that_is_recorded_in_full() {
 }
 
 #[test]
-fn fewer_calls_than_recorded() {
+fn an_end_before_all_recorded_calls_is_refused() {
     let mut replay = replay(ended());
     ask_model(&mut replay, "a").unwrap();
     let divergence = replay.finish(&Event::run_completed(json!({"result": 1}))).unwrap_err();
@@ -188,7 +188,7 @@ fn fewer_calls_than_recorded() {
 }
 
 #[test]
-fn more_calls_than_before_the_recorded_end() {
+fn a_call_behind_the_recorded_end_is_refused() {
     let mut replay = replay(ended());
     ask_model(&mut replay, "a").unwrap();
     ask_tool(&mut replay, "search", &json!({"query": "x", "limit": 3})).unwrap();
@@ -209,7 +209,7 @@ fn more_calls_than_before_the_recorded_end() {
 }
 
 #[test]
-fn another_agent_or_another_input_at_the_start() {
+fn another_agent_or_another_input_at_the_start_is_refused() {
     let replay = Replay::new(run(), ended()).unwrap();
     let side = |agent: &str, input: &str| json!({"kind": "run_started", "agent_hash": agent, "input": input});
     check(
@@ -237,7 +237,7 @@ fn another_agent_or_another_input_at_the_start() {
 }
 
 #[test]
-fn another_end() {
+fn another_end_is_refused() {
     let mut replay = replay(ended());
     ask_model(&mut replay, "a").unwrap();
     ask_tool(&mut replay, "search", &json!({"query": "x", "limit": 3})).unwrap();
@@ -266,7 +266,7 @@ fn another_end() {
 }
 
 #[test]
-fn a_call_in_another_lane_while_recorded_ones_are_left() {
+fn a_call_in_another_lane_is_refused_while_recorded_ones_are_left() {
     let mut replay = replay(ended());
     let lane = Lane::ROOT.branch(LaneStep { ordinal: 0, branch: 1 });
     let divergence = replay.ask(&lane, Ask::ToolCall { tool: "search", input: &json!(1) }).unwrap_err();
@@ -286,7 +286,7 @@ fn a_call_in_another_lane_while_recorded_ones_are_left() {
 }
 
 #[test]
-fn a_call_where_a_budget_check_is_recorded() {
+fn a_call_is_refused_where_a_budget_check_is_recorded() {
     let mut replay = replay(log([started(), Event::budget_exceeded(Limit::Steps, 0, 0)]));
     let divergence = ask_model(&mut replay, "a").unwrap_err();
     check(
