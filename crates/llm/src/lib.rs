@@ -10,9 +10,10 @@
 //! | know what failed | [`LlmError`] |
 //! | know what a request's identity is | [`mod@hash`] |
 //!
-//! Everything but the client is pure and compiles without features: [`sse`] finds events in bytes, [`messages`] speaks
-//! the protocol, [`Fold`] puts answers together, [`retry`] decides about another try.
+//! Everything but the client is pure and compiles without features: [`sse`] finds events in bytes, [`messages`],
+//! [`responses`] and [`chat`] speak the protocols, [`Fold`] puts answers together, [`retry`] decides about another try.
 
+pub mod chat;
 #[cfg(feature = "http")]
 mod client;
 mod error;

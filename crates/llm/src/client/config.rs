@@ -79,6 +79,14 @@ impl Config {
         config
     }
 
+    /// Chat Completions, which Ollama, vLLM, llama.cpp, LM Studio and most gateways speak; at OpenAI unless another base
+    /// URL is given (`http://127.0.0.1:11434/v1` is Ollama's).
+    pub fn chat_completions() -> Config {
+        let mut config = Config::responses();
+        config.protocol = Protocol::ChatCompletions;
+        config
+    }
+
     fn of(protocol: Protocol, base_url: &str) -> Config {
         Config {
             protocol,
@@ -197,6 +205,7 @@ impl Config {
         let path = match self.protocol {
             Protocol::Messages => format!("{}/v1/messages", path.strip_suffix("/v1").unwrap_or(path)),
             Protocol::Responses => format!("{path}/responses"),
+            Protocol::ChatCompletions => format!("{path}/chat/completions"),
         };
         url.set_path(&path);
         Ok(url)
@@ -219,18 +228,18 @@ impl Config {
                     headers.insert("x-api-key", secret_value(what, key)?);
                 }
             }
-            (Protocol::Responses, _) if !self.betas.is_empty() => {
+            (Protocol::Responses | Protocol::ChatCompletions, _) if !self.betas.is_empty() => {
                 let message =
                     "betas are named to the Messages API only; give what the server wants by with_header";
                 return Err(configuration(message.to_owned()));
             }
-            (Protocol::Responses, Some(key)) => {
+            (Protocol::Responses | Protocol::ChatCompletions, Some(key)) => {
                 // The key by itself is looked at, so that an empty one is seen.
                 secret_value(what, key)?;
                 let bearer = SecretString::from(format!("Bearer {}", key.expose_secret()));
                 headers.insert("authorization", secret_value(what, &bearer)?);
             }
-            (Protocol::Responses, None) => {}
+            (Protocol::Responses | Protocol::ChatCompletions, None) => {}
         }
         for (name, value) in &self.headers {
             let header = HeaderName::try_from(name.as_str())
@@ -369,6 +378,19 @@ mod tests {
         assert!(error.to_string().contains("silence_timeout"), "{error}");
         let error = Config::new().with_body_limit(0).check_limits().unwrap_err();
         assert!(error.to_string().contains("body_limit"), "{error}");
+    }
+
+    #[test]
+    fn a_base_url_of_openais_dialects_holds_all_but_the_last_part() {
+        let endpoint = |config: Config| config.endpoint().unwrap().to_string();
+        for base_url in ["http://h/api/v1", "http://h/api/v1/"] {
+            assert_eq!(endpoint(Config::responses().with_base_url(base_url)), "http://h/api/v1/responses");
+            assert_eq!(
+                endpoint(Config::chat_completions().with_base_url(base_url)),
+                "http://h/api/v1/chat/completions"
+            );
+        }
+        assert_eq!(endpoint(Config::responses()), "https://api.openai.com/v1/responses");
     }
 
     #[test]

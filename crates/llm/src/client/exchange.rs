@@ -155,6 +155,8 @@ enum State {
     Reading,
     /// The body has ended cleanly; an event without its blank line may be left.
     Ended,
+    /// The last event is decoded; what it means is taken out before the decoder is told of the end.
+    Finishing,
     Done,
 }
 
@@ -217,11 +219,18 @@ impl EventSource {
                     Err(error) => return Some(Err(self.fail(error))),
                 },
                 State::Ended => {
-                    self.state = State::Done;
                     if let Some(last) = self.frames.finish() {
                         self.decoder.push(&last);
                     }
+                    self.state = State::Finishing;
                 }
+                State::Finishing => match self.decoder.next_event() {
+                    Some(event) => return Some(event),
+                    None => {
+                        self.decoder.finish();
+                        self.state = State::Done;
+                    }
+                },
                 State::Done => return self.decoder.next_event(),
             }
         }

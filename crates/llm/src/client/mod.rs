@@ -116,6 +116,12 @@ impl Client {
     }
 }
 
+impl Inner {
+    fn host(&self) -> &str {
+        self.endpoint.host_str().unwrap_or_default()
+    }
+}
+
 /// The tries of one call.
 struct Tries<'a> {
     client: &'a Inner,
@@ -153,7 +159,7 @@ impl Provider for Client {
     async fn stream(&self, request: &MessageRequest) -> Result<MessageStream, LlmError> {
         let span = tracing::debug_span!("model_call", model = request.model(), streamed = true);
         let opening = async {
-            let body = Bytes::from(self.0.config.protocol.encode(request, Mode::Stream)?);
+            let body = Bytes::from(self.0.config.protocol.encode(request, Mode::Stream, self.0.host())?);
             let mut tries = Tries::new(&self.0);
             loop {
                 match self.open(body.clone(), request.model()).await {
@@ -171,7 +177,7 @@ impl Provider for Client {
     async fn send(&self, request: &MessageRequest) -> Result<Reply, LlmError> {
         let span = tracing::debug_span!("model_call", model = request.model(), streamed = false);
         let fetching = async {
-            let body = Bytes::from(self.0.config.protocol.encode(request, Mode::Whole)?);
+            let body = Bytes::from(self.0.config.protocol.encode(request, Mode::Whole, self.0.host())?);
             let mut tries = Tries::new(&self.0);
             loop {
                 match self.fetch(body.clone(), request.model()).await {

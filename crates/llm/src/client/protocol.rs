@@ -6,19 +6,27 @@ use crate::error::LlmError;
 use crate::event::StreamEvent;
 use crate::messages::{self, Mode};
 use crate::vocabulary::{MessageRequest, MessageResponse};
-use crate::{responses, sse};
+use crate::{chat, responses, sse};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Messages,
     Responses,
+    ChatCompletions,
 }
 
 impl Protocol {
-    pub(super) fn encode(self, request: &MessageRequest, mode: Mode) -> Result<Vec<u8>, LlmError> {
+    /// Writes a request for a server at `host`, since some things are called otherwise at one or another.
+    pub(super) fn encode(
+        self,
+        request: &MessageRequest,
+        mode: Mode,
+        host: &str,
+    ) -> Result<Vec<u8>, LlmError> {
         match self {
             Protocol::Messages => messages::encode(request, mode),
             Protocol::Responses => responses::encode(request, mode),
+            Protocol::ChatCompletions => chat::encode(request, mode, chat::Dialect::of_host(host)),
         }
     }
 
@@ -27,6 +35,7 @@ impl Protocol {
         match self {
             Protocol::Messages => messages::decode_body(body),
             Protocol::Responses => responses::decode_body(body, model),
+            Protocol::ChatCompletions => chat::decode_body(body, model),
         }
     }
 
@@ -34,6 +43,7 @@ impl Protocol {
         match self {
             Protocol::Messages => messages::error_of_body(status, body),
             Protocol::Responses => responses::error_of_body(status, body, SystemTime::now()),
+            Protocol::ChatCompletions => chat::error_of_body(status, body, SystemTime::now()),
         }
     }
 
@@ -42,6 +52,7 @@ impl Protocol {
         match self {
             Protocol::Messages => Decoder::Messages(None),
             Protocol::Responses => Decoder::Responses(Box::new(responses::Decoder::new(model))),
+            Protocol::ChatCompletions => Decoder::ChatCompletions(Box::new(chat::Decoder::new(model))),
         }
     }
 }
@@ -51,6 +62,7 @@ pub(super) enum Decoder {
     /// Each event means one of ours at most.
     Messages(Option<Result<StreamEvent, LlmError>>),
     Responses(Box<responses::Decoder>),
+    ChatCompletions(Box<chat::Decoder>),
 }
 
 impl Decoder {
@@ -59,6 +71,7 @@ impl Decoder {
         match self {
             Decoder::Messages(next) => *next = messages::decode_event(event).transpose(),
             Decoder::Responses(decoder) => decoder.push(event),
+            Decoder::ChatCompletions(decoder) => decoder.push(event),
         }
     }
 
@@ -66,6 +79,15 @@ impl Decoder {
         match self {
             Decoder::Messages(next) => next.take(),
             Decoder::Responses(decoder) => decoder.next_event(),
+            Decoder::ChatCompletions(decoder) => decoder.next_event(),
+        }
+    }
+
+    /// The stream has ended cleanly.
+    pub(super) fn finish(&mut self) {
+        match self {
+            Decoder::Messages(_) | Decoder::Responses(_) => {}
+            Decoder::ChatCompletions(decoder) => decoder.finish(),
         }
     }
 }

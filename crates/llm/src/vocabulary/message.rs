@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
 
 use super::{Content, ContentBlock, Form};
+use crate::chat::Turns;
 use crate::responses::Input;
 
 /// A message, by whoever said it.
@@ -39,6 +40,7 @@ struct Inner {
     digest: OnceLock<Digest>,
     messages_api: OnceLock<Box<[u8]>>,
     responses_api: OnceLock<Input>,
+    chat_api: OnceLock<Turns>,
 }
 
 impl Message {
@@ -51,6 +53,7 @@ impl Message {
             digest: OnceLock::new(),
             messages_api: OnceLock::new(),
             responses_api: OnceLock::new(),
+            chat_api: OnceLock::new(),
         }))
     }
 
@@ -124,6 +127,11 @@ impl Message {
     /// The message as the Responses API accepts it.
     pub(crate) fn responses_api(&self) -> &Input {
         self.0.responses_api.get_or_init(|| Input::of(self))
+    }
+
+    /// The message as Chat Completions accepts it.
+    pub(crate) fn chat_api(&self) -> &Turns {
+        self.0.chat_api.get_or_init(|| Turns::of(self))
     }
 }
 
