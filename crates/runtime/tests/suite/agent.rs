@@ -9,7 +9,7 @@ use relight_store::EventStore;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Acts, Finds, Ledger, Model, answer, call, calls, go_on, kinds, log, memory, new_run, says, start,
+    Acts, Finds, Ledger, Model, answer, call, calls, go_on, kinds, log, memory, new_run, says, start, until,
 };
 
 fn builder(model: &Arc<Model>) -> AgentBuilder {
@@ -261,7 +261,7 @@ async fn an_agent_that_lost_a_tool_diverges_and_the_old_one_goes_on() {
     let old = builder(&model).tool(pay.clone()).build().unwrap();
     tokio::select! {
         ended = start(&store, &old, run) => panic!("it hangs, but ended: {ended:?}"),
-        () = async { while pay.keys().is_empty() { tokio::task::yield_now().await } } => {}
+        () = until(async || !pay.keys().is_empty()) => {}
     }
     let before = log(&store, run).await;
     let declared_otherwise =

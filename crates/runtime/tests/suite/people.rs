@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{
     Acts, Finds, Ledger, Model, begun, call, calls, go_on, kinds, log, memory, new_run, question, says, seed,
-    start,
+    start, until,
 };
 
 /// An agent that pays once.
@@ -108,9 +108,7 @@ async fn a_run_that_is_cancelled_in_the_middle_of_a_write_names_it_as_unsettled(
     tokio::select! {
         ended = start(&store, &agent, run) => panic!("it hangs, but ended: {ended:?}"),
         () = async {
-            while pay.keys().is_empty() {
-                tokio::task::yield_now().await;
-            }
+            until(async || !pay.keys().is_empty()).await;
             Runtime::new(store.clone()).cancel(run, "ada").await.unwrap();
         } => {}
     }

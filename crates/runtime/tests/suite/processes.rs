@@ -12,7 +12,7 @@ use relight_runtime::{RunCtx, RunOutcome, Runtime, RuntimeError, Workflow, this_
 use relight_store::{EventStore, StoreError};
 use serde_json::{Value, json};
 
-use crate::support::{Acts, Finds, Ledger, begun, go_on, kinds, log, memory, new_run, seed, start};
+use crate::support::{Acts, Finds, Ledger, begun, go_on, kinds, log, memory, new_run, seed, start, until};
 
 /// Pays once.
 struct Payment(Arc<Ledger>);
@@ -143,9 +143,7 @@ async fn a_rival_in_this_process_over_another_handle_does_not_run_a_write_again(
     tokio::select! {
         ended = start(&store, &payment, run) => panic!("it hangs, but ended: {ended:?}"),
         outcome = async {
-            while payment.0.keys().is_empty() {
-                tokio::task::yield_now().await;
-            }
+            until(async || !payment.0.keys().is_empty()).await;
             go_on(&other, &rival, run).await.unwrap()
         } => {
             why(&outcome);
@@ -216,9 +214,7 @@ async fn what_is_being_done_cannot_be_called_not_done() {
     tokio::select! {
         ended = start(&store, &payment, run) => panic!("it hangs, but ended: {ended:?}"),
         refused = async {
-            while payment.0.keys().is_empty() {
-                tokio::task::yield_now().await;
-            }
+            until(async || !payment.0.keys().is_empty()).await;
             say_not_done(&store, run, 3).await
         } => assert!(matches!(refused, Err(RuntimeError::StillDriven { .. })), "{refused:?}"),
     }

@@ -282,6 +282,15 @@ impl EventStore for Yielding {
     }
 }
 
+/// Waits until something is seen, and not for ever.
+pub async fn until(seen: impl AsyncFn() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !seen().await {
+        assert!(std::time::Instant::now() < deadline, "it was never seen");
+        tokio::task::yield_now().await;
+    }
+}
+
 /// The run's log, empty where there is none.
 pub async fn log(store: &Arc<dyn EventStore>, run: RunId) -> Vec<EventEnvelope> {
     match store.head(run).await.unwrap() {

@@ -7,7 +7,7 @@ use relight_runtime::{Runtime, RuntimeError, Tool, ToolCall, ToolError, ToolSpec
 use relight_store::{EventStore, RunQuery};
 use serde_json::{Value, json};
 
-use crate::support::{Acts, Finds, Ledger, begun, input_of, kinds, log, memory, new_run, seed};
+use crate::support::{Acts, Finds, Ledger, begun, input_of, kinds, log, memory, new_run, seed, until};
 
 fn failure(outcome: ToolOutcome) -> ToolFailure {
     match outcome {
@@ -179,9 +179,7 @@ async fn a_read_that_answers_soon_is_recorded_in_one_append_and_a_slow_one_shows
     tokio::select! {
         ended = ctx.tool_call(read.as_ref(), json!({})) => panic!("it hangs, but ended: {ended:?}"),
         () = async {
-            while log(&store, run).await.len() < 2 {
-                tokio::task::yield_now().await;
-            }
+            until(async || log(&store, run).await.len() == 2).await;
         } => {}
     }
 }
