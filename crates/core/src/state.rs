@@ -21,6 +21,23 @@ use crate::{Event, EventEnvelope, LogError, Progress, Role, RunStatus, RunSummar
 /// The code asks for nothing more, and does not end the run by itself, while something stands open: an intent that
 /// nothing settled, a limit that is used up and not raised, a cancellation. So replay can follow every log that this
 /// fold takes, and only the last call of a log can be open.
+///
+/// # Examples
+///
+/// ```
+/// use relight_core::{EventEnvelope, LogError, RunState};
+///
+/// /// Which calls of a run nothing has settled?
+/// fn open_calls(log: &[EventEnvelope]) -> Result<Vec<u64>, LogError> {
+///     let state = RunState::fold(log)?;
+///     let open = state.progress().into_iter().flat_map(|progress| progress.open.keys());
+///     Ok(open.map(|intent| intent.number()).collect())
+/// }
+/// # fn main() -> Result<(), LogError> {
+/// assert!(open_calls(&[])?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum RunState {
     /// No event is recorded.

@@ -91,8 +91,8 @@ impl Drive {
 
     /// Whether the drive has asked for a tool, answered or not.
     pub(super) fn has_asked(&self, name: &str) -> bool {
-        let asks = |envelope: &EventEnvelope| matches!(&envelope.event, Event::ToolCallRequested { tool, .. } if tool == name);
-        self.facts.recorded.iter().any(asks)
+        let mut events = self.facts.recorded.iter().map(|envelope| &envelope.event);
+        events.any(|event| matches!(event, Event::ToolCallRequested { tool, .. } if tool == name))
     }
 
     /// What the drive tells next; `None` when it is over.

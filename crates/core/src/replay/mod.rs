@@ -29,6 +29,33 @@ pub use divergence::Divergence;
 ///       ▼
 ///   Divergence (the machine stays where it was)
 /// ```
+///
+/// # Examples
+///
+/// A tool call, as whoever drives the code makes it:
+///
+/// ```
+/// use relight_core::{Divergence, Lane, ToolOutcome, replay::{Ask, Replay, Settled, Step}};
+/// use serde_json::json;
+///
+/// fn look(replay: &mut Replay) -> Result<Option<ToolOutcome>, Box<Divergence>> {
+///     let ask = Ask::ToolCall { tool: "look", input: &json!({"at": "balance"}) };
+///     Ok(match replay.ask(&Lane::ROOT, ask)?.step {
+///         // It is in the log: nothing is done.
+///         Step::Recorded(Settled::Outcome(outcome)) => Some(outcome.clone()),
+///         // It was begun and nobody knows how it ended, or it is new: record the intent, then do it.
+///         _ => None,
+///     })
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let run = "0190f5d2-7c1a-7b6e-8f00-3c1d2e4f5a6b".parse()?;
+/// let mut replay = Replay::new(run, Vec::new())?;
+/// assert!(replay.is_live());
+/// assert_eq!(look(&mut replay)?, None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Replay {
     run: RunId,
