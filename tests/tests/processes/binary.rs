@@ -153,7 +153,7 @@ fn start(desk: &Desk, run: RunId) -> Child {
 #[tokio::test]
 async fn killed_at_random_moments_it_resumes_and_does_each_write_once() {
     let seed = seed();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let desk = Desk::set(script(|answer| answer, Duration::from_millis(1))).await;
     let drive = |run: RunId, begun: bool| {
         let run = run.to_string();

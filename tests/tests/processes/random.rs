@@ -5,21 +5,19 @@ use std::{
     time::Duration,
 };
 
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
+use relight_conformance::SplitMix;
+
+/// Moments drawn from a seed.
+pub(crate) struct Random(SplitMix);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(SplitMix::new(seed))
     }
 
     /// A time that is less than `most`.
     pub(crate) fn below(&mut self, most: Duration) -> Duration {
-        most.mul_f64(self.next() as f64 / u64::MAX as f64)
+        most.mul_f64(self.0.draw() as f64 / u64::MAX as f64)
     }
 }
 

@@ -22,8 +22,10 @@ async fn killed_at_random_moments_runs_end_as_undisturbed_ones() {
     let pace = Duration::from_millis(1);
     let left = Stage::set(script().pace(pace)).await;
     let right = left.beside(script().pace(pace)).await;
-    let (left_kills, right_kills) =
-        tokio::join!(kill_again_and_again(&left, Random(seed)), kill_again_and_again(&right, Random(!seed)));
+    let (left_kills, right_kills) = tokio::join!(
+        kill_again_and_again(&left, Random::new(seed)),
+        kill_again_and_again(&right, Random::new(!seed))
+    );
     assert!(left_kills + right_kills > 0, "no kill met a run in its midst");
 }
 
