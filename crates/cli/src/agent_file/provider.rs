@@ -28,6 +28,19 @@ pub(super) struct Settings {
 enum Protocol {
     #[default]
     Messages,
+    Responses,
+    ChatCompletions,
+}
+
+impl Protocol {
+    /// The settings of its own server, and the variable in which people keep the key of that.
+    fn config(&self) -> (Config, &'static str) {
+        match self {
+            Protocol::Messages => (Config::messages(), ANTHROPIC_KEY),
+            Protocol::Responses => (Config::responses(), OPENAI_KEY),
+            Protocol::ChatCompletions => (Config::chat_completions(), OPENAI_KEY),
+        }
+    }
 }
 
 /// A client, and the variables that hold keys: tools shall not inherit them.
@@ -39,15 +52,14 @@ pub(super) struct Provider {
 impl Settings {
     /// Makes a client of the settings and the environment.
     pub(super) fn connect(self, base_url: Option<&str>) -> Result<Provider, Fault> {
-        let Protocol::Messages = self.protocol;
-        let mut config = Config::messages();
+        let (mut config, default_key) = self.protocol.config();
         let base_url = base_url.map(str::to_owned).or(self.base_url);
-        let key_variable = self.api_key_env.or_else(|| base_url.is_none().then(|| DEFAULT_KEY.to_owned()));
+        let key_variable = self.api_key_env.or_else(|| base_url.is_none().then(|| default_key.to_owned()));
         if let Some(base_url) = base_url {
             config = config.with_base_url(base_url);
         }
-        // The default one is a key also where this agent does without.
-        let mut key_variables = vec![DEFAULT_KEY.to_owned()];
+        // The usual ones are keys also where this agent does without.
+        let mut key_variables = vec![ANTHROPIC_KEY.to_owned(), OPENAI_KEY.to_owned()];
         if let Some(name) = key_variable {
             config = config.with_api_key(key(&name)?);
             key_variables.push(name);
@@ -98,7 +110,8 @@ fn key(name: &str) -> Result<String, Fault> {
     }
 }
 
-const DEFAULT_KEY: &str = "ANTHROPIC_API_KEY";
+const ANTHROPIC_KEY: &str = "ANTHROPIC_API_KEY";
+const OPENAI_KEY: &str = "OPENAI_API_KEY";
 
 #[cfg(test)]
 mod tests {
@@ -114,9 +127,13 @@ mod tests {
 
     #[test]
     fn a_server_of_ones_own_needs_no_key() {
-        let default = || Ok(vec![DEFAULT_KEY.to_owned()]);
-        assert_eq!(connect("base_url = 'http://127.0.0.1:1'", None), default());
-        assert_eq!(connect("", Some("http://127.0.0.1:1")), default());
+        let usual = || Ok(vec![ANTHROPIC_KEY.to_owned(), OPENAI_KEY.to_owned()]);
+        assert_eq!(connect("base_url = 'http://127.0.0.1:1'", None), usual());
+        assert_eq!(connect("", Some("http://127.0.0.1:1")), usual());
+        for protocol in ["messages", "responses", "chat_completions"] {
+            let settings = format!("protocol = '{protocol}'");
+            assert_eq!(connect(&settings, Some("http://127.0.0.1:1")), usual());
+        }
     }
 
     #[test]

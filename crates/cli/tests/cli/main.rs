@@ -9,6 +9,7 @@ mod guard;
 mod inspect;
 mod mistakes;
 mod output;
+mod protocols;
 mod repair;
 mod run;
 mod secrets;

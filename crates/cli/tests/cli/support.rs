@@ -79,7 +79,9 @@ impl World {
         command.args(args.split_whitespace()).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // What the developer's own shell has set must not matter, and locks of keys stay within the test.
-        for name in ["RELIGHT_STORE", "ANTHROPIC_API_KEY", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"] {
+        for name in
+            ["RELIGHT_STORE", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"]
+        {
             command.env_remove(name);
         }
         command.env("TMPDIR", self.folder.path());
