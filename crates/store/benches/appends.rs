@@ -25,8 +25,8 @@ fn alone(runtime: &Runtime, folder: &Path) {
     let mut ours = Ours::new(runtime, &folder.join("alone.db"), 1);
     let mut theirs = Bare::new(runtime, &folder.join("alone-bare.db"), 1);
     let mut raw = Raw::new(&folder.join("alone.raw"));
-    compare("one run alone, against bare sqlx", || ours.alone(200), || theirs.alone(200));
-    compare("one run alone, against fdatasync", || ours.alone(200), || raw.slice(200));
+    compare("one run alone, against bare sqlx", || ours.alone(50), || theirs.alone(50));
+    compare("one run alone, against fdatasync", || ours.alone(50), || raw.slice(50));
 }
 
 fn at_once(runtime: &Runtime, folder: &Path, runs: usize) {
@@ -35,7 +35,7 @@ fn at_once(runtime: &Runtime, folder: &Path, runs: usize) {
     let mut raw = Raw::new(&folder.join(format!("{runs}.raw")));
     let each = 6_400 / runs;
     compare(&format!("{runs} runs at once, against bare sqlx"), || ours.slice(each), || theirs.by_64(each));
-    compare(&format!("{runs} runs at once, against fdatasync"), || ours.slice(each), || raw.slice(1_000));
+    compare(&format!("{runs} runs at once, against fdatasync"), || ours.slice(each), || raw.slice(200));
 }
 
 /// Runs that append to our store, each from a task of its own.

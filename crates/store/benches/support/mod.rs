@@ -111,4 +111,4 @@ pub(crate) async fn append_bare(connection: &mut SqliteConnection, sql: &'static
     assert!(done.rows_affected() > 0);
 }
 
-const PAIRS: usize = 24;
+const PAIRS: usize = 40;
