@@ -212,23 +212,24 @@ mod tests {
     }
 
     #[test]
-    fn the_page_about_agent_files_tells_the_truth() {
-        let page = include_str!("../../agents/README.md");
+    fn the_agent_files_that_pages_show_are_good_ones() {
+        let pages = [include_str!("../../agents/README.md"), include_str!("../../../../README.md")];
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("invoices")).unwrap();
         for program in ["pay.sh", "was-it-paid.sh"] {
             fs::write(folder.path().join(program), "").unwrap();
         }
+        let blocks_of = |page: &'static str| page.split("```toml\n").skip(1);
         let blocks: Vec<&str> =
-            page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
-        assert_eq!(blocks.len(), 4);
+            pages.into_iter().flat_map(blocks_of).map(|block| block.split("```").next().unwrap()).collect();
+        assert_eq!(blocks.len(), 7);
         for block in blocks {
             let head = if block.contains("model =") { "" } else { "model = 'm'\n" };
             // Any variable that is set will do for a key.
             let text = format!("{head}{block}").replace("ANTHROPIC_API_KEY", "PATH");
             let place = Place(folder.path().to_owned());
             build(&text, &place, Some("http://127.0.0.1:1"))
-                .map_err(|fault| fault.within(Path::new("agents/README.md"), &text))
+                .map_err(|fault| fault.within(Path::new("README.md"), &text))
                 .unwrap();
         }
     }
