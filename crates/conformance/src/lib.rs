@@ -3,6 +3,7 @@
 //! | to test | implement | run |
 //! |---|---|---|
 //! | an event store | [`StoreHarness`] | [`store::run_all`] |
+//! | a provider of models | [`ProviderHarness`] | [`provider::run_all`] |
 //!
 //! # Examples
 //!
@@ -37,12 +38,15 @@
 //! ```
 
 mod harness;
+pub mod provider;
 mod random;
 mod report;
 mod sample;
 pub mod store;
+mod suite;
 
 pub use harness::{Damage, StoreHarness, Subject};
+pub use provider::{ProviderHarness, Way};
 pub use random::SplitMix;
 pub use report::{Entry, Report, Unmet, Verdict};
 pub use sample::SampleRun;

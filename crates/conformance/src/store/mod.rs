@@ -3,11 +3,9 @@
 //! The numbers are those of the design's list of promises. Promise 4 is kept by drivers, not by stores; 8 comes with
 //! leases.
 
-use std::{any::Any, panic::AssertUnwindSafe, pin::Pin};
+use std::pin::Pin;
 
-use futures::FutureExt;
-
-use crate::{Entry, Report, StoreHarness, Unmet, Verdict};
+use crate::{Report, StoreHarness, Verdict, suite};
 
 mod appending;
 mod dropping;
@@ -29,17 +27,9 @@ pub use resending::*;
 pub async fn run_all(harness: &dyn StoreHarness) -> Report {
     let mut entries = Vec::new();
     for (promise, test) in PROMISES {
-        let verdict = AssertUnwindSafe(test(harness)).catch_unwind().await;
-        let verdict =
-            verdict.unwrap_or_else(|panic| Err(Unmet::Broken(format!("panicked: {}", text(&*panic)))));
-        entries.push(Entry { promise, verdict });
+        entries.push(suite::entry(promise, test(harness)).await);
     }
     Report { entries }
-}
-
-fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
 type Test = for<'a> fn(&'a dyn StoreHarness) -> Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
