@@ -217,6 +217,8 @@ async fn stopped_by_a_file_size_limit_in_mid_run_it_resumes_without_one_and_does
         assert_eq!(output.status.code(), Some(STORE_FAILED), "{blocks} blocks: {stderr}");
         assert!(stderr.contains("ulimit -f"), "{blocks} blocks: {stderr}");
         let begun = status(&desk, run).await;
+        let proposes = stderr.contains(&format!("relight resume {id}"));
+        assert_eq!(proposes, begun.is_some(), "{blocks} blocks: {stderr}");
         let verb =
             if begun.is_some() { vec!["resume", &id] } else { vec!["run", "--text", "go", "--run-id", &id] };
         let output = finish(desk.drive(&verb)).await;

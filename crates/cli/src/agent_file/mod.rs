@@ -48,6 +48,9 @@ struct AgentFile {
     provider: provider::Settings,
     #[serde(default)]
     budgets: Budgets,
+    /// Read by themselves before; here so that the list of known fields, in the error about an unknown one, is whole.
+    #[serde(default, rename = "tools")]
+    _tools: serde::de::IgnoredAny,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -185,6 +188,7 @@ mod tests {
             "model = 'm'\n\ntemprature = 1",
             "a.toml:3: temprature: unknown field `temprature`, expected one of",
         );
+        check("model = 'm'\ntool = 1", "`tools`");
         check(
             "model = 'm'\n[budgets]\nstep = 1",
             "a.toml:3: budgets.step: unknown field `step`, expected `steps` or",

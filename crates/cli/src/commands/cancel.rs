@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// The run's id, or enough of its beginning
     run: String,
 
-    /// Who ends it, as the log will name them; your user name, where it is not given
+    /// Who ends it, as the log will name them; the variable USER, where it is not given
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use relight::{Agent, EventStore, RunId, RunOutcome, RunState, Runtime, RuntimeError, core::WaitReason};
+use relight::{
+    Agent, EventStore, RunId, RunOutcome, RunState, Runtime, RuntimeError, StoreError, core::WaitReason,
+    llm::ErrorKind,
+};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -25,7 +28,8 @@ pub(crate) struct DriveArgs {
     #[arg(long, value_name = "FILE")]
     agent: PathBuf,
 
-    /// Ask the model at this address instead of the agent file's
+    /// Ask the model at this address instead of the agent file's; a key is sent there only where the file's
+    /// `provider.api_key_env` names one
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 
@@ -152,13 +156,24 @@ impl Session {
 
     /// What ended the drive, and how to go on where that is possible.
     fn explain(&self, run: RunId, error: RuntimeError, is_recorded: bool) -> Failure {
-        let resumable = matches!(error, RuntimeError::Model(_)) && is_recorded;
-        let failure = Failure::from(error);
-        if resumable {
-            failure.with_hint(&format!("nothing recorded is lost, go on with `{}`", self.resume_command(run)))
-        } else {
-            failure
-        }
+        let resume = self.resume_command(run);
+        let hints = match &error {
+            RuntimeError::Model(error) => {
+                let about_keys = (error.kind == ErrorKind::Authentication).then(|| KEYS.to_owned());
+                let go_on = is_recorded.then(|| format!("nothing recorded is lost, go on with `{resume}`"));
+                [about_keys, go_on]
+            }
+            RuntimeError::Store(
+                StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Busy { .. },
+            ) => [None, is_recorded.then(|| format!("go on with `{resume}`"))],
+            RuntimeError::Diverged(divergence)
+                if divergence.recorded["agent_hash"] != divergence.asked["agent_hash"] =>
+            {
+                [Some(OTHER_AGENT.to_owned()), None]
+            }
+            _ => [None, None],
+        };
+        hints.into_iter().flatten().fold(Failure::from(error), |failure, hint| failure.with_hint(&hint))
     }
 
     fn interrupted(&self, run: RunId, exit: Exit, is_recorded: bool) -> Failure {
@@ -182,6 +197,13 @@ impl Session {
         format!("relight resume {run} --agent {agent}{base_url}{}", store::flag(&self.address))
     }
 }
+
+/// Where a server refuses the key, this is what newcomers have overlooked.
+const KEYS: &str = "a server other than the protocol's own is sent a key only where `provider.api_key_env` in the \
+                    agent file names its variable";
+
+const OTHER_AGENT: &str = "the agent file is another agent's, or its model, prompts, tools or schemas were changed \
+                           since the run began";
 
 /// How a drive ended, in one word, and in full.
 struct End {

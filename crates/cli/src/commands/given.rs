@@ -26,10 +26,11 @@ pub(crate) fn read_json(option: &str, argument: &str) -> Result<Value, Failure> 
         return Err(Failure::bad_input(format!("{whence} holds more than {MAX_INPUT_BYTES} bytes")));
     }
     serde_json::from_str(&text).map_err(|error| {
-        let message = format!(
-            "{whence} is not JSON: {error}; JSON texts stand in double quotes (`--text` takes one without)"
-        );
-        Failure::bad_input(message)
+        // Only an input can be given as a text of its own.
+        let or_text = if option == "--input" { " (`--text` takes one without)" } else { "" };
+        Failure::bad_input(format!(
+            "{whence} is not JSON: {error}; JSON texts stand in double quotes{or_text}"
+        ))
     })
 }
 

@@ -20,7 +20,8 @@ use crate::{
 
 /// List runs, the newest first
 ///
-/// A run that cannot be read is marked, and hides no other.
+/// A run is `running` from its start to its end, also while no process drives it; `relight show RUN` tells. A run that
+/// cannot be read is marked, and hides no other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +30,8 @@ Examples:
   relight list --label customer=acme --limit 0
   relight list --verify --json | jq -r 'select(.verified == false) | .run_id'")]
 pub(crate) struct Args {
-    /// Only runs in this status; may be given many times
+    /// Only runs in this status (running, waiting, needs_reconciliation, cancelling, completed, failed, cancelled); may
+    /// be given many times
     #[arg(long = "status", value_name = "STATUS", value_parser = status)]
     statuses: Vec<StatusKind>,
 
@@ -152,7 +154,9 @@ impl Row {
         match self {
             Self::Unreadable(row) => {
                 let (run, why) = (one_line(&row.run), one_line(&row.why));
-                output::line(format_args!("{run:<36}  {style}{status:<status_width$}{style:#}  {why}"))
+                output::line(format_args!(
+                    "{run:<36}  {style}{status:<status_width$}{style:#}  {why}; its log may be whole, see `relight verify {run}`"
+                ))
             }
             Self::Run { run, log } => {
                 let started = run.started_at.strftime("%Y-%m-%d %H:%M");

@@ -16,9 +16,9 @@ use crate::{exit::Exit, failure::Failure, output, store};
 #[command(group = clap::ArgGroup::new("resolution").required(true).args(["outcome", "failed", "not_done"]))]
 #[command(after_help = "\
 Examples:
-  relight resolve 0198c1f2-7f63 9 --outcome '{\"receipt\": \"R-77\"}'   # it was done, and answered this
-  relight resolve 0198c1f2-7f63 9 --failed 'the account is closed'     # it was refused; the model is told so
-  relight resolve 0198c1f2-7f63 9 --not-done                           # it was not done; it will be, once")]
+  relight resolve 0198c1f2-7f63 9 --outcome '{\"receipt\": \"R-77\"}'   # it was done, with this answer
+  relight resolve 0198c1f2-7f63 9 --failed 'the account is closed'     # it was refused, as the model is told
+  relight resolve 0198c1f2-7f63 9 --not-done                           # it was not done, and will be")]
 pub(crate) struct Args {
     /// The run's id, or enough of its beginning
     run: String,
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     not_done: bool,
 
-    /// Who says so, as the log will name them; your user name, where it is not given
+    /// Who says so, as the log will name them; the variable USER, where it is not given
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

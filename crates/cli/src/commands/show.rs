@@ -2,7 +2,8 @@
 
 use relight::{
     Event, EventEnvelope, RunId, RunState, Seq,
-    core::{OpenIntent, WaitReason},
+    core::{OpenIntent, Process, StatusKind, WaitReason},
+    runtime::is_alive,
 };
 use serde_json::json;
 
@@ -48,10 +49,15 @@ pub(crate) async fn run(args: Args, address: &str) -> Result<Exit, Failure> {
         },
         None if args.json => {
             let damage = log.damage.as_ref().map(ToString::to_string);
-            let (summary, events) = (log.state.summary(), &log.events);
-            output::json_line(
-                &json!({"run_id": run, "summary": summary, "head": log.link, "damage": damage, "events": events}),
-            )?;
+            let driver_alive = driver_of(&log).and_then(is_alive);
+            output::json_line(&json!({
+                "run_id": run,
+                "summary": log.state.summary(),
+                "head": log.link,
+                "driver_alive": driver_alive,
+                "damage": damage,
+                "events": log.events,
+            }))?;
         }
         None => show_run(&log, run, address)?,
     }
@@ -74,6 +80,11 @@ fn show_run(log: &ReadLog, run: RunId, address: &str) -> Result<(), Failure> {
     let kind = summary.status.kind();
     let status = style::of_status(kind);
     field("status", format_args!("{status}{kind}{status:#}"))?;
+    if matches!(kind, StatusKind::Running | StatusKind::Cancelling)
+        && let Some(driver) = driver_of(log)
+    {
+        field("driver", who_drives(driver, run, address))?;
+    }
     field("started", summary.started_at.strftime("%Y-%m-%d %H:%M:%S UTC"))?;
     field("agent", &summary.agent_hash)?;
     if !summary.labels.is_empty() {
@@ -101,6 +112,27 @@ fn show_run(log: &ReadLog, run: RunId, address: &str) -> Result<(), Failure> {
             output::line(format_args!("\n{0}output{0:#}\n{output:#}", style::BOLD))
         }
         _ => Ok(()),
+    }
+}
+
+/// The process of the latest drive.
+fn driver_of(log: &ReadLog) -> Option<&Process> {
+    log.events.iter().rev().find_map(|envelope| match &envelope.event {
+        Event::DriveStarted { process, .. } => Some(process),
+        _ => None,
+    })
+}
+
+/// Whether anybody works on a run that has not ended, and what to do where nobody does.
+fn who_drives(driver: &Process, run: RunId, address: &str) -> String {
+    let (pid, host) = (driver.pid, one_line(&driver.host));
+    match is_alive(driver) {
+        Some(true) => format!("process {pid}, which is alive"),
+        Some(false) => {
+            let store = store::flag(address);
+            format!("none: process {pid} is gone; go on with `relight resume {run} --agent FILE{store}`")
+        }
+        None => format!("process {pid} on {host}, which cannot be seen from here"),
     }
 }
 

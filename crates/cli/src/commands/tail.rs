@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use relight::{
-    EventEnvelope, EventStore, RunId, RunState, StoreError, core::chain::Verifier, store::SeqRange,
+    Event, EventEnvelope, EventStore, RunId, RunState, StoreError,
+    core::{Process, chain::Verifier},
+    runtime::is_alive,
+    store::SeqRange,
 };
 
 use crate::{
@@ -15,6 +18,8 @@ use crate::{
 };
 
 /// Follow a run as it grows, until it ends
+///
+/// It also waits while no process drives the run, and says so on stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,15 +38,23 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
-    let store = store::open(store).await?;
+pub(crate) async fn run(args: Args, address: &str) -> Result<Exit, Failure> {
+    let store = store::open(address).await?;
     let run = store::find_run(store.as_ref(), &args.run).await?;
-    let mut follower =
-        Follower { verifier: Verifier::new(run), state: RunState::NotStarted, started_at: None };
+    let mut follower = Follower {
+        verifier: Verifier::new(run),
+        state: RunState::NotStarted,
+        started_at: None,
+        driver: None,
+    };
     let known = store.head(run).await?.ok_or(StoreError::UnknownRun { run })?.seq.number();
     let first = args.last.map_or(0, |last| known.saturating_sub(last)) + 1;
     loop {
-        for envelope in follower.grow(store.as_ref(), run).await? {
+        // Asked before reading on: a driver that ends well is gone after its last event.
+        let is_gone = follower.driver.as_ref().is_some_and(|driver| is_alive(driver) == Some(false));
+        let grown = follower.grow(store.as_ref(), run).await?;
+        let is_idle = grown.is_empty();
+        for envelope in grown {
             if envelope.seq.number() < first {
                 continue;
             }
@@ -55,6 +68,15 @@ pub(crate) async fn run(args: Args, store: &str) -> Result<Exit, Failure> {
         if follower.state.status().is_some_and(|status| status.kind().is_ended()) {
             return Ok(Exit::Ok);
         }
+        if is_gone
+            && is_idle
+            && let Some(driver) = follower.driver.take()
+        {
+            let (pid, flag) = (driver.pid, store::flag(address));
+            output::note(format_args!(
+                "process {pid} drives this run no more; it goes on with `relight resume {run} --agent FILE{flag}`"
+            ));
+        }
         tokio::time::sleep(POLL).await;
     }
 }
@@ -63,6 +85,8 @@ struct Follower {
     verifier: Verifier,
     state: RunState,
     started_at: Option<Timestamp>,
+    /// The process of the latest drive, until it was said to be gone.
+    driver: Option<Process>,
 }
 
 impl Follower {
@@ -78,6 +102,9 @@ impl Follower {
                 let envelope = self.verifier.accept(record)?;
                 self.state = std::mem::take(&mut self.state).apply(&envelope)?;
                 self.started_at.get_or_insert(envelope.recorded_at);
+                if let Event::DriveStarted { process, .. } = &envelope.event {
+                    self.driver = Some(process.clone());
+                }
                 grown.push(envelope);
             }
         }

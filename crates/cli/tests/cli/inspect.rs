@@ -63,8 +63,12 @@ async fn one_damaged_run_hides_no_other() {
         )
         .await;
     let plain = world.relight("list").await.ended(7);
+    let look = format!("see `relight verify {failed}`");
     assert!(
-        plain.stdout.lines().any(|line| line.starts_with(&failed) && line.contains("UNREADABLE")),
+        plain
+            .stdout
+            .lines()
+            .any(|line| line.starts_with(&failed) && line.contains("UNREADABLE") && line.contains(&look)),
         "{plain:?}"
     );
     assert!(
@@ -213,4 +217,31 @@ async fn a_tail_follows_a_run_to_its_end() {
     wait(run).await.ended(0);
     let last = world.relight(&format!("tail {id} --last 1")).await.ended(0).stdout;
     assert!(last.lines().count() == 1 && last.contains("run completed"), "{last}");
+}
+
+#[tokio::test]
+async fn a_run_whose_driver_was_killed_is_said_to_have_none_until_it_is_resumed() {
+    let script =
+        Script::new().attempts([Answer::text("one two three").stall(At::Events(5)), Answer::text("one")]);
+    let world = World::new(script).await;
+    let mut driver = world.spawn_run();
+    until_stalled(&world).await;
+    let run = world.only_run().await;
+    let shown = world.relight(&format!("show {run}")).await.ended(0).stdout;
+    assert!(shown.contains(&format!("process {}, which is alive", driver.id().unwrap())), "{shown}");
+    assert_eq!(world.relight(&format!("show {run} --json")).await.json()["driver_alive"], true);
+
+    driver.kill().await.unwrap();
+    let resume = format!("relight resume {run} --agent FILE");
+    let shown = world.relight(&format!("show {run}")).await.ended(0).stdout;
+    assert!(shown.contains("running") && shown.contains("is gone") && shown.contains(&resume), "{shown}");
+    assert_eq!(world.relight(&format!("show {run} --json")).await.json()["driver_alive"], false);
+    let mut tail = world.command(&format!("tail {run}")).spawn().unwrap();
+    let mut notes = BufReader::new(tail.stderr.take().unwrap()).lines();
+    let note = notes.next_line().await.unwrap().unwrap();
+    assert!(note.contains("drives this run no more") && note.contains(&resume), "{note}");
+    world.relight(&format!("resume {run} --agent agent.toml")).await.ended(0);
+    let tailed = wait(tail).await.ended(0).stdout;
+    assert!(tailed.lines().last().unwrap().contains("run completed"), "{tailed}");
+    assert_eq!(notes.next_line().await.unwrap(), None);
 }

@@ -24,6 +24,9 @@ async fn an_input_that_is_not_json_is_refused_before_anything_is_recorded() {
     world.relight("run --agent agent.toml --input @none.json").await.failed(2, &["none.json"]);
     std::fs::write(world.path("bad.json"), "[1,").unwrap();
     world.relight("run --agent agent.toml --input @bad.json").await.failed(2, &["bad.json is not JSON"]);
+    // Only an input has another option for texts.
+    let ran = world.relight("resolve 0190 3 --outcome {").await.failed(2, &["--outcome is not JSON"]);
+    assert!(!ran.stderr.contains("--text"), "{ran:?}");
     assert!(!world.path("relight.db").exists());
     assert!(world.server.requests().is_empty());
 }
@@ -86,7 +89,7 @@ async fn a_refused_key_leaves_a_run_that_goes_on_with_the_right_one() {
     let mut command = world.command("run --agent agent.toml --text hi");
     command.env("MY_KEY", "the-wrong-one");
     let ran = crate::support::finish(command).await;
-    let ran = ran.failed(5, &["refuses the key", "401", "relight resume"]);
+    let ran = ran.failed(5, &["refuses the key", "401", "provider.api_key_env", "relight resume"]);
     assert!(!ran.stderr.contains("the-wrong-one"));
     let run = world.only_run().await;
     let mut command = world.command(&format!("resume {run} --agent agent.toml"));

@@ -148,7 +148,7 @@ async fn another_agent_cannot_go_on_with_a_run() {
     let before = world.log(run).await;
     world.agent("system = \"You are somebody else.\"");
     let ran = world.relight(&format!("resume {run} --agent agent.toml")).await;
-    ran.failed(7, &["diverged at event 1", "nothing was changed"]);
+    ran.failed(7, &["diverged at event 1", "nothing was changed", "the agent file"]);
     assert_eq!(world.log(run).await, before);
 }
 
