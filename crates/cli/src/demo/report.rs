@@ -114,8 +114,7 @@ fn next_steps(run: RunId, stage: &Stage) -> Result<(), Failure> {
         let store = shell_word(&stage.store().display().to_string());
         output::line(format_args!("{0}relight show {run} --store {store}{0:#}", style::DIM))
     } else {
-        let what =
-            "`relight demo --keep DIR` keeps the store, the ledger and the agent file for a closer look.";
+        let what = "`relight demo --keep DIR` keeps store, ledger and agent for a closer look.";
         output::line(format_args!("{0}{what}{0:#}", style::DIM))
     }
 }

@@ -59,8 +59,7 @@ impl Screen {
             Event::DriveStarted { drive: number, .. } if *number > 1 && !self.has_told_replay => {
                 self.has_told_replay = true;
                 let calls = count(drive.replayed(), "call");
-                let what =
-                    format!("{calls} answered from the log: nothing is asked again, nothing done again");
+                let what = format!("{calls} answered from the log: nothing is asked or done again");
                 self.say("replay", style::GOOD, &what)
             }
             Event::ToolCallRequested { tool, input, .. } => {
@@ -139,4 +138,5 @@ fn shown(outcome: &ToolOutcome) -> String {
 }
 
 const INDENT: usize = 10;
-const WIDTH: usize = 84;
+/// Many terminals are no wider.
+const WIDTH: usize = 80;

@@ -9,6 +9,8 @@ async fn the_demo_kills_twice_and_finds_nothing_lost_and_nothing_done_twice() {
     let world = World::saying("unused").await;
     let ran = world.relight("demo --speed 0 --keep kept").await.ended(0);
     assert_eq!(ran.stderr, "");
+    let told = ran.stdout.lines().filter(|line| !line.starts_with("relight show"));
+    assert_eq!(told.filter(|line| line.chars().count() > 80).collect::<Vec<_>>(), Vec::<&str>::new());
     assert_eq!(ran.stdout.matches("SIGKILL in the middle").count(), 1, "{}", ran.stdout);
     assert_eq!(ran.stdout.matches("SIGKILL the money has left").count(), 1, "{}", ran.stdout);
     assert_eq!(ran.stdout.matches('●').count(), 3, "{}", ran.stdout);
