@@ -127,7 +127,8 @@ async fn an_observer_sees_what_is_replayed_and_what_is_durable() {
     let diary = Arc::new(Diary::default());
     let runtime = Runtime::new(store.clone()).with_observer(diary.clone());
     runtime.start(&clerk.agent, Start::from("go").with_run_id(run)).await.unwrap();
-    assert_eq!(*diary.0.lock().unwrap(), kinds(&store, run).await);
+    let recorded = kinds(&store, run).await;
+    assert_eq!(*diary.0.lock().unwrap(), recorded);
 }
 
 /// What code makes of the errors that it gets: it hides them behind others, or goes on as if nothing were.
