@@ -13,7 +13,7 @@ use crate::{commands, demo, exit, store};
 #[command(name = "relight", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", exit::table()))]
 #[command(disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Where runs are kept: a file, `sqlite:FILE` or `memory:`
+    /// Where runs are kept: a file, or `sqlite:FILE`
     #[arg(long, global = true, env = "RELIGHT_STORE", hide_env_values = true, value_name = "STORE")]
     #[arg(default_value = store::DEFAULT, help_heading = EVERYWHERE)]
     pub(crate) store: String,

@@ -11,6 +11,11 @@ use crate::{exit::Exit, failure::Failure, output::text::shell_word};
 
 /// Opens a store, and makes it where there is none.
 pub(crate) async fn open_or_make(store: &str) -> Result<Arc<dyn EventStore>, Failure> {
+    if store == IN_MEMORY {
+        let message =
+            "a store in memory ends with this process, and nobody could resume its runs; name a file";
+        return Err(Failure::bad_input(message));
+    }
     Ok(relight::open(store).await?)
 }
 
@@ -31,7 +36,7 @@ pub(crate) async fn open(store: &str) -> Result<Arc<dyn EventStore>, Failure> {
 fn file_of(store: &str) -> Option<&str> {
     let path = match store.strip_prefix("sqlite:") {
         Some(path) => path.strip_prefix("//").unwrap_or(path),
-        None if store == "memory:" || store.contains("://") => return None,
+        None if store == IN_MEMORY || store.contains("://") => return None,
         None => store,
     };
     (!path.is_empty()).then_some(path)
@@ -97,6 +102,9 @@ pub(crate) fn flag(store: &str) -> String {
 
 /// Where runs are kept where nobody says so.
 pub(crate) const DEFAULT: &str = "relight.db";
+
+/// The address of a store that programs may use, and this one may not.
+const IN_MEMORY: &str = "memory:";
 
 /// How much of a run's id will do.
 const SHORTEST: usize = 4;

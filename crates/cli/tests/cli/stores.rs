@@ -72,6 +72,16 @@ async fn a_path_that_cannot_be_written_is_named() {
 }
 
 #[tokio::test]
+async fn a_store_that_could_not_be_resumed_from_is_refused() {
+    let world = World::saying("ok").await;
+    for command in ["list", "run --agent agent.toml --text hi"] {
+        let ran = world.relight(&format!("{command} --store memory:")).await;
+        ran.failed(2, &["a store in memory", "name a file"]);
+    }
+    assert!(world.server.requests().is_empty());
+}
+
+#[tokio::test]
 async fn a_disk_that_is_full_loses_nothing() {
     let world = World::saying("Hello.").await;
     world.run().await.ended(0);
