@@ -7,7 +7,7 @@ use relight_core::{RunId, Seq};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, query, query_with, raw_sql};
 
 use super::{
-    connect::Connector,
+    connect::{Connector, PAUSE},
     fault::{self, Fault},
     rows::{self, Row},
     values::{self, Arguments, Columns},
@@ -104,6 +104,8 @@ impl Committer {
             if Fault::of(&error) != Fault::Busy || since.elapsed() >= self.connector.busy_timeout {
                 return Err(error);
             }
+            // This is the writer's own thread.
+            std::thread::sleep(PAUSE);
         }
     }
 

@@ -119,7 +119,7 @@ impl Connector {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) connector: Connector,
-    /// Made on first use, and again after it broke.
+    /// Made on first use.
     pub(super) connection: Mutex<Option<SqliteConnection>>,
 }
 
@@ -143,8 +143,8 @@ const STATEMENTS: usize = 32;
 /// How many rows may be read ahead of who takes them; large events bound it from above.
 const ROWS: usize = 16;
 
-/// Between two tries to open.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Between two tries to get a lock that SQLite does not wait for.
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
 /// 8 MiB a connection.
 const CACHE: &str = "-8192";

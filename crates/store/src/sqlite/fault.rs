@@ -81,6 +81,7 @@ fn full_by(path: &Path, why: String) -> String {
 
 /// SQLite reports a file that may not grow as a failed write, without the reason; so it is looked up.
 fn no_room(path: &Path) -> Option<String> {
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent()?;
     if rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM) {
         return Some(format!("the disk of {} is full", folder.display()));

@@ -28,7 +28,9 @@ impl Wal {
         let file = match &connector.place {
             Place::Memory => None,
             Place::File(path) => {
-                let mut wal = path.clone().into_os_string();
+                // SQLite keeps it beside the file itself, not beside a link to it.
+                let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                let mut wal = path.into_os_string();
                 wal.push("-wal");
                 Some(PathBuf::from(wal))
             }
