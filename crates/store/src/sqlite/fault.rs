@@ -1,6 +1,6 @@
 //! What SQLite reports, as what the caller can do about it.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, io, path::Path, time::Duration};
 
 use super::connect::Place;
 use crate::StoreError;
@@ -97,12 +97,16 @@ fn cannot_open(path: &Path, why: String) -> String {
     if path.is_dir() {
         return "it is a folder".to_owned();
     }
-    match path.parent() {
-        Some(folder) if !folder.is_dir() => format!("there is no folder {}", folder.display()),
-        _ => match fs::File::open(path) {
-            Err(error) => error.to_string(),
-            Ok(_) => why,
-        },
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return format!("there is no folder {}", folder.display());
+    }
+    match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("there is no such file, and this user cannot make one in {}", folder.display())
+        }
+        Err(error) => error.to_string(),
+        Ok(_) => why,
     }
 }
 
@@ -114,6 +118,16 @@ mod tests {
     use sqlx::{Connection, SqliteConnection, raw_sql};
 
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_told_from_a_folder_that_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |path: &Path| cannot_open(path, "SQLite says no".to_owned());
+        assert!(said(&folder.path().join("none/a.db")).starts_with("there is no folder "));
+        assert!(said(&folder.path().join("a.db")).contains("cannot make one in "));
+        assert!(said(Path::new("a-file-that-nobody-has.db")).ends_with("cannot make one in ."));
+        assert_eq!(said(folder.path()), "it is a folder");
+    }
 
     #[tokio::test]
     async fn errors_are_known_by_their_primary_code() {
