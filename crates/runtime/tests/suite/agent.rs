@@ -9,7 +9,8 @@ use relight_store::EventStore;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Acts, Finds, Ledger, Model, answer, call, calls, go_on, kinds, log, memory, new_run, says, start, until,
+    Acts, Finds, Ledger, Model, answer, answers_in, call, calls, go_on, kinds, log, memory, new_run, says,
+    start, until,
 };
 
 fn builder(model: &Arc<Model>) -> AgentBuilder {
@@ -35,7 +36,10 @@ fn last(request: &MessageRequest) -> Value {
 
 #[tokio::test]
 async fn a_turn_that_pauses_for_ever_comes_to_an_end_without_a_budget() {
-    let model = Model::new(|_| Ok(answer("pause_turn", ContentBlock::text("searching"))));
+    let model = Model::new(|request| {
+        assert!(answers_in(request) < 200, "it goes on for ever");
+        Ok(answer("pause_turn", ContentBlock::text("searching")))
+    });
     assert_eq!(failed_with(run(&builder(&model).build().unwrap()).await), "paused_too_often");
     assert_eq!(model.asked().len(), 33);
 }
@@ -43,7 +47,7 @@ async fn a_turn_that_pauses_for_ever_comes_to_an_end_without_a_budget() {
 #[tokio::test]
 async fn pauses_are_counted_in_a_row() {
     let look = Ledger::new("look", Effect::Read, Finds::Nothing);
-    let model = Model::new(|request| match crate::support::answers_in(request) {
+    let model = Model::new(|request| match answers_in(request) {
         100 => Ok(says("done")),
         turn if turn % 25 == 0 => Ok(calls([call("a", "look", json!({}))])),
         _ => Ok(answer("pause_turn", ContentBlock::text("searching"))),
@@ -282,7 +286,7 @@ async fn a_long_run_replays_in_one_pass() {
     const TURNS: usize = 1_000;
     let (store, run) = (memory(), new_run());
     let turn = |request: &MessageRequest| -> MessageResponse {
-        match crate::support::answers_in(request) {
+        match answers_in(request) {
             TURNS => says("done"),
             turn => calls([call(&format!("call-{turn}"), "look", json!({"turn": turn}))]),
         }

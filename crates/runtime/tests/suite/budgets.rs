@@ -124,7 +124,7 @@ async fn an_agents_limits_may_change_between_drives_and_what_was_decided_stays()
 #[tokio::test]
 async fn tokens_that_no_number_holds_count_as_all_there_are() {
     let huge = || answer("tool_use", call("a", "look", json!({}))).with_usage(Usage::new(u64::MAX, u64::MAX));
-    let model = Model::new(move |_| Ok(huge()));
+    let model = Model::turns([huge(), says("done")]);
     let tool = Ledger::new("look", relight_core::Effect::Read, Finds::Nothing);
     let builder = Agent::builder().provider(model.clone()).model("model").tool(tool);
     let agent = builder.budget(Budget { steps: None, tokens: Some(u64::MAX) }).build().unwrap();
