@@ -260,7 +260,7 @@ fn an_agent_that_could_not_run_is_refused_by_name() {
 #[tokio::test]
 async fn an_agent_that_lost_a_tool_diverges_and_the_old_one_goes_on() {
     let (store, run) = (memory(), new_run());
-    let pay = Ledger::new("pay", Effect::Write, Finds::Certainly).acts(Acts::Hangs);
+    let pay = Ledger::new("pay", Effect::Write, Finds::Certainly).acts(Acts::HangsOnce);
     let model = Model::turns([calls([call("a", "pay", json!({}))]), says("done")]);
     let old = builder(&model).tool(pay.clone()).build().unwrap();
     tokio::select! {

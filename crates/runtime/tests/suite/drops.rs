@@ -120,7 +120,7 @@ async fn a_context_refuses_everything_after_any_of_its_operations_was_dropped() 
 #[tokio::test]
 async fn a_tool_that_never_returns_ends_with_its_drive_and_is_reconciled_by_the_next() {
     let (store, run) = (memory(), new_run());
-    let pay = Ledger::new("pay", Effect::Write, Finds::Certainly).acts(Acts::Hangs);
+    let pay = Ledger::new("pay", Effect::Write, Finds::Certainly).acts(Acts::HangsOnce);
     let mut ctx = begun(&store, run).await;
     assert!(polled(100, ctx.tool_call(pay.as_ref(), json!({"amount": 5}))).await.is_none());
     check_refuses(ctx, &store).await;

@@ -10,6 +10,7 @@ mod keys;
 mod models;
 mod people;
 mod processes;
+mod rivals;
 mod send;
 mod support;
 mod surroundings;

@@ -260,3 +260,22 @@ async fn a_recorded_hash_alone_replays_and_shows_no_word_of_what_was_asked() {
     assert_eq!(full.messages[2]["content"][0]["text"], Value::from("more"));
     assert_eq!(model.asked().len(), 2);
 }
+
+#[tokio::test]
+async fn in_one_drive_each_message_and_each_answer_is_written_once() {
+    let (store, run) = (memory(), new_run());
+    let model = Model::new(|request| Ok(says(&format!("answer-{}-", crate::support::answers_in(request)))));
+    let mut ctx = begun(&store, run).await;
+    let mut request = question("m");
+    for turn in 0..5 {
+        let answer = ctx.model_call(model.as_ref(), &request).await.unwrap().response;
+        request = request.push_message(answer.to_message());
+        request = request.push_message(relight_llm::Message::user(format!("question-{turn}-")));
+    }
+    let text = serde_json::to_string(&log(&store, run).await).unwrap();
+    for turn in 0..4 {
+        for words in [format!("answer-{turn}-"), format!("question-{turn}-")] {
+            assert_eq!(text.matches(&words).count(), 1, "{words}");
+        }
+    }
+}

@@ -121,6 +121,8 @@ pub enum Acts {
     PanicsAtOnce,
     /// Its work, and then it never returns.
     Hangs,
+    /// Its work, and then it never returns, but works from then on.
+    HangsOnce,
     /// Its work, and it returns this.
     Returns(Value),
     /// Nothing, and it fails with these words.
@@ -160,6 +162,11 @@ impl Ledger {
         self.done.lock().unwrap().iter().any(|(done, _)| done == key)
     }
 
+    /// Enters what an earlier process did.
+    pub fn did(&self, key: &str) {
+        self.work(key, &json!({}));
+    }
+
     fn work(&self, key: &str, input: &Value) {
         self.done.lock().unwrap().push((key.to_owned(), input.clone()));
     }
@@ -184,7 +191,7 @@ impl Ledger {
                 work();
                 panic!("the ledger burns")
             }
-            Acts::Hangs => {
+            Acts::Hangs | Acts::HangsOnce => {
                 work();
                 std::future::pending().await
             }
@@ -215,8 +222,10 @@ impl Tool for Ledger {
         Self: 'async_trait,
     {
         let acts = self.acts.lock().unwrap().clone();
-        if matches!(acts, Acts::PanicsAtOnce) {
-            panic!("the ledger was never opened");
+        match acts {
+            Acts::PanicsAtOnce => panic!("the ledger was never opened"),
+            Acts::HangsOnce => *self.acts.lock().unwrap() = Acts::Works,
+            _ => {}
         }
         Box::pin(self.act(acts, call))
     }
