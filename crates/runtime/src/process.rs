@@ -45,7 +45,10 @@ pub fn this_process() -> &'static Process {
 /// assert_eq!(is_alive(this_process()), Some(true));
 /// ```
 pub fn is_alive(process: &Process) -> Option<bool> {
-    let here = this_process();
+    judge(this_process(), process, start)
+}
+
+fn judge(here: &Process, process: &Process, start: impl Fn(u32) -> Start) -> Option<bool> {
     if here == process {
         return Some(true);
     }
@@ -208,32 +211,57 @@ mod tests {
         assert_eq!(is_alive(&Process { started: "1".to_owned(), ..this }), Some(false));
     }
 
-    #[test]
-    fn a_process_of_another_host_or_namespace_cannot_be_seen() {
-        let this = this_process();
-        let elsewhere = Process { host: "elsewhere".to_owned(), ..this.clone() };
-        assert_eq!(is_alive(&elsewhere), None);
-        let inside = Process { pid_namespace: "pid:[1]".to_owned(), ..this.clone() };
-        assert_eq!(is_alive(&inside), None);
+    fn here() -> Process {
+        Process {
+            host: "laptop/4f3c".to_owned(),
+            boot: "boot-1".to_owned(),
+            pid_namespace: "pid:[1]".to_owned(),
+            pid: 7,
+            started: "100".to_owned(),
+        }
+    }
+
+    /// What is said of process 8, of which `start` is seen, after a change to what is known of it.
+    fn judged(start: Start, change: impl Fn(&mut Process)) -> Option<bool> {
+        let mut process = Process { pid: 8, started: "200".to_owned(), ..here() };
+        change(&mut process);
+        let seen = || match &start {
+            Start::At(started) => Start::At(started.clone()),
+            Start::Nowhere => Start::Nowhere,
+            Start::Hidden => Start::Hidden,
+        };
+        judge(&here(), &process, |_| seen())
     }
 
     #[test]
-    fn what_a_system_does_not_tell_proves_nothing() {
-        let this = this_process();
-        for unknown in [
-            Process { boot: String::new(), ..this.clone() },
-            Process { started: String::new(), ..this.clone() },
-        ] {
-            assert_eq!(is_alive(&unknown), None, "{unknown:?}");
+    fn a_process_of_this_boot_and_namespace_is_as_it_is_seen() {
+        let at = |started: &str| Start::At(started.to_owned());
+        assert_eq!(judged(at("200"), |_| ()), Some(true));
+        assert_eq!(judged(at("201"), |_| ()), Some(false), "another one has its number");
+        assert_eq!(judged(Start::Nowhere, |_| ()), Some(false));
+        assert_eq!(judged(Start::Hidden, |_| ()), None);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_from_here_or_is_not_told_proves_nothing() {
+        let changes: [fn(&mut Process); 4] = [
+            |process| process.host = "elsewhere/4f3c".to_owned(),
+            |process| process.pid_namespace = "pid:[2]".to_owned(),
+            |process| process.boot.clear(),
+            |process| process.started.clear(),
+        ];
+        for change in changes {
+            assert_eq!(judged(Start::Nowhere, change), None);
         }
     }
 
     #[test]
-    fn a_reboot_ends_every_process_of_a_machine_that_is_known() {
-        let before = Process { boot: "an earlier one".to_owned(), ..this_process().clone() };
-        // A machine without an id is known by its name alone, which others may have too.
-        let known = this_process().host.contains(BEFORE_MACHINE_ID);
-        assert_eq!(is_alive(&before), known.then_some(false));
+    fn a_reboot_ends_every_process_of_a_machine_that_is_known_by_more_than_its_name() {
+        let rebooted = |here: &Process| {
+            judge(here, &Process { boot: "boot-0".to_owned(), ..here.clone() }, |_| Start::Hidden)
+        };
+        assert_eq!(rebooted(&here()), Some(false));
+        assert_eq!(rebooted(&Process { host: "localhost".to_owned(), ..here() }), None);
     }
 
     #[test]

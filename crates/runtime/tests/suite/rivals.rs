@@ -43,9 +43,11 @@ fn left_by_a_dead_drive(setting: &Setting, upto: Upto) -> Vec<Event> {
         Event::drive_started(1, dead, "test"),
         Event::model_call_requested(request.hash(), None),
     ];
-    if upto == Upto::Tool {
+    if upto != Upto::Model {
         let answer = serde_json::to_value(asks_for_the_tool()).unwrap();
         events.push(Event::model_call_completed(Seq::new(3).unwrap(), answer, Default::default()));
+    }
+    if upto == Upto::Tool {
         let key = (effect != Effect::Read).then(|| "key".to_owned());
         events.push(Event::tool_call_requested("tool", json!({}), effect, key));
     }
@@ -59,13 +61,16 @@ fn setting_schema() -> Value {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Upto {
     Model,
+    Answer,
     Tool,
 }
 
 #[tokio::test]
-async fn of_two_resumes_one_loses_before_it_asks_a_model_or_runs_a_tool_again() {
+async fn of_two_resumes_one_loses_before_it_asks_a_model_or_runs_a_tool() {
     for (upto, effect) in [
         (Upto::Model, Effect::Read),
+        (Upto::Answer, Effect::Read),
+        (Upto::Answer, Effect::Write),
         (Upto::Tool, Effect::Read),
         (Upto::Tool, Effect::Idempotent),
         (Upto::Tool, Effect::Write),

@@ -252,3 +252,28 @@ async fn a_divergence_stops_its_context_by_name() {
     assert!(stopped.to_string().contains("diverged"), "{stopped}");
     assert_eq!((model.asked().len(), log(&store, run).await.len()), (1, 3));
 }
+
+#[tokio::test]
+async fn a_log_that_does_not_belong_to_the_store_is_refused_at_the_first_append() {
+    let (store, run) = (memory(), new_run());
+    let model = Model::turns([says("hi")]);
+    begun(&store, run).await.model_call(model.as_ref(), &question("m")).await.unwrap();
+    let whole = log(&store, run).await;
+    let shorter = memory();
+    begun(&shorter, run).await;
+    for (other, holds) in [(memory(), 0), (shorter, 1)] {
+        let clock = relight_runtime::system_clock();
+        let mut ctx = RunCtx::with_hooks(other.clone(), run, whole.clone(), clock, system_random()).unwrap();
+        ctx.begin("test", &json!("input")).await.unwrap();
+        ctx.model_call(model.as_ref(), &question("m")).await.unwrap();
+        let refused = ctx.complete("done").await.unwrap_err();
+        assert!(matches!(refused, RuntimeError::Log(_)), "{refused:?}");
+        let text = format!("this context was given 3 events, but the store holds {holds}");
+        assert!(refused.to_string().contains(&text), "{refused}");
+        assert_eq!(log(&other, run).await.len(), holds);
+    }
+    let mut foreign = whole;
+    foreign.remove(0);
+    let clock = relight_runtime::system_clock();
+    assert!(RunCtx::with_hooks(store, run, foreign, clock, system_random()).is_err());
+}
