@@ -5,7 +5,25 @@ use relight_llm::StreamEvent;
 
 /// Watches a drive: a progress line, a terminal that shows text as it arrives.
 ///
-/// Called in the task that drives, so it must not block.
+/// Called in the task that drives, so it must not block. A panic in it ends the drive as a crash would.
+///
+/// # Examples
+///
+/// ```
+/// use relight_runtime::{Notice, Observer};
+///
+/// struct Terminal;
+///
+/// impl Observer for Terminal {
+///     fn observe(&self, notice: Notice<'_>) {
+///         match notice {
+///             Notice::Streamed(event) => print!("{}", event.text().unwrap_or_default()),
+///             Notice::Recorded(envelope) => eprintln!("{} {}", envelope.seq, envelope.event.kind()),
+///             _ => {}
+///         }
+///     }
+/// }
+/// ```
 pub trait Observer: Send + Sync {
     /// Something happened.
     fn observe(&self, notice: Notice<'_>);

@@ -34,6 +34,12 @@ use serde_json::Value;
 ///     "required": ["a", "b"],
 /// })));
 /// assert_eq!(add.spec().name, "add");
+/// # futures::executor::block_on(async {
+/// let (input, run) = (json!({"a": 1, "b": 2}), "0190f5d2-7c1a-7b6e-8f00-3c1d2e4f5a6b".parse().unwrap());
+/// let sum = add.call(ToolCall::new(&input, "key", run, relight_core::Seq::FIRST)).await?;
+/// assert_eq!(sum, json!(3.0));
+/// # Ok::<(), ToolError>(())
+/// # }).unwrap();
 /// ```
 #[async_trait]
 pub trait Tool: Send + Sync {

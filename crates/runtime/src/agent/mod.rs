@@ -26,6 +26,17 @@ pub use builder::AgentBuilder;
 /// use std::sync::Arc;
 /// use relight_llm::Provider;
 /// use relight_runtime::{Agent, Budget, RunOutcome, Runtime, RuntimeError};
+/// # use relight_llm::MessageRequest;
+/// # use relight_llm::{ContentBlock, Delivery, LlmError, MessageResponse, MessageStream, StopReason};
+/// # struct Parrot;
+/// # #[async_trait::async_trait]
+/// # impl Provider for Parrot {
+/// #     async fn stream(&self, request: &MessageRequest) -> Result<MessageStream, LlmError> {
+/// #         let said = ContentBlock::text(request.messages()[0].content().text());
+/// #         let answer = MessageResponse::new("msg_1", request.model(), said, StopReason::EndTurn);
+/// #         Ok(MessageStream::of_response(&answer, Delivery::default()))
+/// #     }
+/// # }
 ///
 /// async fn run(runtime: &Runtime, model: Arc<dyn Provider>) -> Result<(), RuntimeError> {
 ///     let agent = Agent::builder()
@@ -39,6 +50,10 @@ pub use builder::AgentBuilder;
 ///     }
 ///     Ok(())
 /// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), RuntimeError> {
+/// #     run(&Runtime::new(Arc::new(relight_store::MemoryStore::new())), Arc::new(Parrot)).await
+/// # }
 /// ```
 pub struct Agent {
     provider: Arc<dyn Provider>,

@@ -16,6 +16,20 @@ impl RunCtx {
     /// # Errors
     ///
     /// [`RuntimeError::OverBudget`] where a limit is used up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the run was suspended, and the context refuses to go on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_runtime::{Budget, RunCtx, RuntimeError};
+    ///
+    /// async fn before_each_call(ctx: &mut RunCtx) -> Result<(), RuntimeError> {
+    ///     ctx.check_budget(&Budget { steps: Some(20), ..Budget::default() }).await
+    /// }
+    /// ```
     pub async fn check_budget(&mut self, budget: &Budget) -> Result<(), RuntimeError> {
         self.enter().await?;
         let result = self.checked_budget(budget).await;

@@ -41,7 +41,17 @@ use phase::Phase;
 /// use relight_core::RunId;
 /// use relight_llm::{MessageRequest, Message, Provider};
 /// use relight_runtime::{RunCtx, RuntimeError, system_clock, system_random};
-/// use relight_store::EventStore;
+/// use relight_store::{EventStore, MemoryStore};
+/// # use relight_llm::{ContentBlock, Delivery, LlmError, MessageResponse, MessageStream, StopReason};
+/// # struct Parrot;
+/// # #[async_trait::async_trait]
+/// # impl Provider for Parrot {
+/// #     async fn stream(&self, request: &MessageRequest) -> Result<MessageStream, LlmError> {
+/// #         let said = ContentBlock::text(request.messages()[0].content().text());
+/// #         let answer = MessageResponse::new("msg_1", request.model(), said, StopReason::EndTurn);
+/// #         Ok(MessageStream::of_response(&answer, Delivery::default()))
+/// #     }
+/// # }
 ///
 /// async fn ask(store: Arc<dyn EventStore>, run: RunId, model: &dyn Provider) -> Result<String, RuntimeError> {
 ///     let log = match store.head(run).await? {
@@ -55,6 +65,17 @@ use phase::Phase;
 ///     ctx.complete(turn.response.text()).await?;
 ///     Ok(turn.response.text())
 /// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let model = Parrot;
+/// let store: Arc<dyn EventStore> = Arc::new(MemoryStore::new());
+/// let run: RunId = "0190f5d2-7c1a-7b6e-8f00-3c1d2e4f5a6b".parse()?;
+/// let answer = ask(store.clone(), run, &model).await?;
+/// // Again over the same log: nobody is asked, and the answer is the same.
+/// assert_eq!(ask(store, run, &model).await?, answer);
+/// # Ok(())
+/// # }
 /// ```
 pub struct RunCtx {
     run: RunId,
@@ -88,7 +109,8 @@ impl RunCtx {
     /// A context over a log that was read from `store`, empty for a new run.
     ///
     /// Every `recorded_at` comes from `clock`. The caller makes sure that no earlier drive of the run is still
-    /// alive; [`Runtime`](crate::Runtime) does that by itself.
+    /// alive; [`Runtime`](crate::Runtime) does that by itself. A bare context notes its process
+    /// in the log only before it runs a tool again; whether a write that it left open may still be done, nobody can see.
     ///
     /// # Errors
     ///

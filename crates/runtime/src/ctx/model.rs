@@ -43,6 +43,27 @@ impl RunCtx {
     /// # Cancel safety
     ///
     /// Dropping the future leaves the intent as the log's last event, and the context refuses to go on.
+    ///
+    /// # Examples
+    ///
+    /// Another model where the first one fails; a replay takes the same way:
+    ///
+    /// ```
+    /// use relight_llm::{MessageRequest, Provider};
+    /// use relight_runtime::{ModelTurn, RunCtx, RuntimeError};
+    ///
+    /// async fn ask(
+    ///     ctx: &mut RunCtx,
+    ///     model: &dyn Provider,
+    ///     first: &MessageRequest,
+    ///     second: &MessageRequest,
+    /// ) -> Result<ModelTurn, RuntimeError> {
+    ///     match ctx.model_call(model, first).await {
+    ///         Err(RuntimeError::Model(_)) => ctx.model_call(model, second).await,
+    ///         other => other,
+    ///     }
+    /// }
+    /// ```
     pub async fn model_call(
         &mut self,
         provider: &dyn Provider,
@@ -64,6 +85,27 @@ impl RunCtx {
     /// # Cancel safety
     ///
     /// As [`model_call`](RunCtx::model_call).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use relight_llm::{MessageRequest, Provider};
+    /// use relight_runtime::{RunCtx, RuntimeError};
+    ///
+    /// async fn show(
+    ///     ctx: &mut RunCtx,
+    ///     model: &dyn Provider,
+    ///     request: &MessageRequest,
+    /// ) -> Result<(), RuntimeError> {
+    ///     let turn = ctx
+    ///         .model_call_streaming(model, request, |event| print!("{}", event.text().unwrap_or_default()))
+    ///         .await?;
+    ///     if turn.delivery.is_none() {
+    ///         println!("(again) {}", turn.response.text());
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
     pub async fn model_call_streaming(
         &mut self,
         provider: &dyn Provider,
