@@ -1,5 +1,7 @@
 //! From any folder, and from a binary that was installed, replaced or deleted.
 
+use std::{path::Path, process::Command};
+
 use serde_json::json;
 
 use crate::support::{RELIGHT, World, finish, wait};
@@ -22,16 +24,15 @@ path = "books/ledger.jsonl"
 
 #[tokio::test]
 async fn paths_in_an_agent_file_are_relative_to_it_from_any_folder() {
-    use std::os::unix::fs::PermissionsExt as _;
     let world = World::calling("where", json!({}), TOOLS).await;
     let there = world.path("agents");
     for folder in ["bin", "files", "prompts", "books"] {
         std::fs::create_dir_all(there.join(folder)).unwrap();
     }
     std::fs::write(there.join("prompts/system.md"), "Be brief.").unwrap();
-    let program = there.join("bin/where.sh");
+    let program = world.path("where.sh");
     std::fs::write(&program, "#!/bin/sh\nprintf '\"%s\"' \"$(pwd -P)\"\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    install(&program, &there.join("bin/where.sh"));
     std::fs::rename(world.path("agent.toml"), there.join("agent.toml")).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
 
@@ -67,7 +68,7 @@ async fn an_installed_binary_needs_nothing_beside_it() {
     let world = World::saying("ok").await;
     std::fs::create_dir(world.path("bin")).unwrap();
     let installed = world.path("bin/relight");
-    std::fs::copy(RELIGHT, &installed).unwrap();
+    install(RELIGHT.as_ref(), &installed);
     let ran = finish(world.command_of(&installed, "demo --speed 0")).await.ended(0);
     assert!(ran.stdout.contains("nothing was lost"), "{ran:?}");
 }
@@ -77,11 +78,19 @@ async fn an_installed_binary_needs_nothing_beside_it() {
 async fn a_binary_that_is_replaced_while_it_runs_goes_on_with_itself() {
     let world = World::saying("ok").await;
     let installed = world.path("relight-copy");
-    std::fs::copy(RELIGHT, &installed).unwrap();
+    install(RELIGHT.as_ref(), &installed);
     let child = world.command_of(&installed, "demo --speed 0").spawn().unwrap();
     // An upgrade does just this: the name is another file's from now on.
     std::fs::remove_file(&installed).unwrap();
     std::fs::write(&installed, "another program").unwrap();
     let ran = wait(child).await.ended(0);
     assert!(ran.stdout.contains("nothing was lost"), "{ran:?}");
+}
+
+/// Copies a program by another process: Linux runs no file that is open for writing, and a test beside this one may
+/// fork just while it is open here, which keeps it open there.
+#[track_caller]
+fn install(program: &Path, to: &Path) {
+    let installed = Command::new("install").args(["-m", "755"]).arg(program).arg(to).status().unwrap();
+    assert!(installed.success(), "{}", to.display());
 }
