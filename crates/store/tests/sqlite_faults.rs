@@ -46,7 +46,7 @@ async fn a_missing_file_is_made_only_where_that_is_wanted() {
     let options = SqliteOptions { create_if_missing: false, ..SqliteOptions::default() };
     let error = SqliteStore::open_with(&path, options).await.unwrap_err();
     assert!(matches!(error, StoreError::CannotOpen { .. }), "{error:?}");
-    check(&error, &["No such file"]);
+    check(&error, &["there is no such file"]);
     assert!(!path.exists());
     SqliteStore::open(&path).await.unwrap();
     SqliteStore::open_with(&path, options).await.unwrap();

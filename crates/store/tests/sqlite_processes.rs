@@ -209,6 +209,7 @@ async fn a_file_that_may_only_be_read_is_read_and_says_so_on_append() {
         let options = SqliteOptions::default();
         let error = SqliteStore::open_with(path.with_file_name("new.db"), options).await.unwrap_err();
         assert!(matches!(error, StoreError::CannotOpen { .. }), "{error:?}");
+        assert!(error.to_string().contains("this user may make none in"), "{error}");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
